@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from holdfast.conversations.adapters.transcript import TimedSignal, Transcript
-from holdfast.conversations.backfill.events import inside
+from holdfast.conversations.backfill.events import project_path
 from holdfast.conversations.backfill.placement import TranscriptRecorder
 from holdfast.conversations.backfill.run import BackfillResult, backfill
 from holdfast.conversations.signals import (
@@ -704,7 +704,7 @@ def test_backfilled_paths_are_relative_to_the_project(
     path: str, cwd: str | None, roots: tuple[str, ...], where: str | None
 ) -> None:
     """On any system, by names alone; paths outside are not recorded."""
-    assert inside(path, cwd, roots) == where
+    assert project_path(path, cwd, roots) == where
 
 
 def test_backfill_continues_when_one_reader_fails(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.conversations.adapters.transcript import TimedSignal, Transcript
-from holdfast.conversations.backfill.events import TranscriptPart, Window, part
+from holdfast.conversations.backfill.events import TranscriptPart, Window, make_part
 from holdfast.conversations.backfill.placement import TranscriptRecorder
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Ran
 from holdfast.core import view
@@ -43,7 +43,7 @@ def transcript_of(signals: Sequence[AgentBegan | AgentEnded | Ran]) -> Transcrip
 
 
 def part_of(signals: Signals, window: Window | None = None) -> TranscriptPart | None:
-    return part(transcript_of(signals), window or Window(), roots=(), timer=TimerRules(), now=NOW)
+    return make_part(transcript_of(signals), window or Window(), roots=(), timer=TimerRules(), now=NOW)
 
 
 def started(recorded: TranscriptPart | None) -> list[str]:
@@ -82,7 +82,7 @@ def test_no_subagent_is_in_conflict_with_itself(
 def test_work_belongs_to_the_run_it_was_done_in() -> None:
     """An agent known only by its end has the work since its last end; other runs have their own."""
     ran = Ran(command="make", code=0, agent="a")
-    recorded = part(
+    recorded = make_part(
         transcript_of([ended("a"), ran, began("a"), ran, ended("a")]), Window(), roots=(), timer=TimerRules(), now=NOW
     )
     assert recorded is not None

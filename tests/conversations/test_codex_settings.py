@@ -12,7 +12,7 @@ from holdfast.conversations.adapters.codex import settings
 from holdfast.conversations.adapters.codex import settings as codex_settings
 from holdfast.conversations.adapters.codex.hooks import EVENTS
 from holdfast.conversations.adapters.codex.settings import HOOKS, SETTINGS
-from holdfast.conversations.connect.agent_settings import Manner
+from holdfast.conversations.connect.agent_settings import HookMode
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -29,7 +29,7 @@ def places(tmp_path: Path) -> AgentDirs:
     return AgentDirs(str(tmp_path / "home"), str(tmp_path / "shop"))
 
 
-def command(manner: Manner) -> str:
+def command(manner: HookMode) -> str:
     return f"holdfast {manner}"
 
 

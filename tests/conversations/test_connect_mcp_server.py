@@ -280,7 +280,7 @@ def test_windows_entry_starts_python(agent_setup: ConnectSetup) -> None:
     places = agent_setup.places._replace(system="win32")
     change = detect.server("C:\\home", places, "cursor", "user")
     assert change is not None
-    text = mcp_entry.called(change.entries[0].value)
+    text = mcp_entry.call_of(change.entries[0].value)
     assert mcp_entry.home_of(text) == "C:\\home"
     path = Path(change.path)
     path.parent.mkdir(parents=True)

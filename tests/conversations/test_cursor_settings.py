@@ -9,11 +9,11 @@ import pytest
 
 from holdfast.conversations.adapters.cursor.hooks import AGENT
 from holdfast.conversations.adapters.cursor.settings import HOOKS, KNOWN, SETTINGS
-from holdfast.conversations.connect.agent_settings import Manner, SettingsEntry, settings_of
+from holdfast.conversations.connect.agent_settings import HookMode, SettingsEntry, settings_of
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
-def command(manner: Manner) -> str:
+def command(manner: HookMode) -> str:
     return f"holdfast-hook {manner}"
 
 

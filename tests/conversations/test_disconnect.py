@@ -148,7 +148,7 @@ def test_files_of_every_format_are_valid_while_a_session_is_disconnected(agents:
             keeper.mirrors.switch_on(name)
         valid(agents.project)
         before = len(keeper.events(keeper.session().id))
-        document = render_with_remainder(keeper.session().state(), registry.named("timer"))
+        document = render_with_remainder(keeper.session().state(), registry.format_named("timer"))
     assert document["status"] == "PAUSED"
     for path in agents.project.rglob("*.json"):
         path.touch()

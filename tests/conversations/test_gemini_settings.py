@@ -7,11 +7,11 @@ from pathlib import Path
 
 from holdfast.conversations.adapters.gemini.hooks import AGENT
 from holdfast.conversations.adapters.gemini.settings import HOOKS, SETTINGS
-from holdfast.conversations.connect.agent_settings import Manner, settings_of
+from holdfast.conversations.connect.agent_settings import HookMode, settings_of
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
-def command(manner: Manner) -> str:
+def command(manner: HookMode) -> str:
     return f"holdfast-hook {manner}"
 
 

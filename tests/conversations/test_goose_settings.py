@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.conversations.adapters.goose.hooks import AGENT
 from holdfast.conversations.adapters.goose.settings import BEFORE, HOOKS, SETTINGS, data, plugin
-from holdfast.conversations.connect.agent_settings import Manner
+from holdfast.conversations.connect.agent_settings import HookMode
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
@@ -18,7 +18,7 @@ def places(tmp_path: Path) -> AgentDirs:
     return AgentDirs(str(tmp_path / "home"), str(tmp_path / "shop"))
 
 
-def command(manner: Manner) -> str:
+def command(manner: HookMode) -> str:
     return f"holdfast {manner}"
 
 

@@ -51,7 +51,7 @@ def read(data: bytes, size: int = 1 << 20, longest: int = 64 << 20) -> tuple[lis
         (b'{"type":"x","text":"\xff"}\n' + A, [(1, "x", "\ufffd"), (2, "a", "1")], []),
         (b'{"type":"x","text":"\\ud800"}', [(1, "x", "?")], []),
         (b"7\n[]\nnull\n" + A, [(4, "a", "1")], [f"line {number} holds no record" for number in (1, 2, 3)]),
-        (b'{"type":5}\n' + A, [(2, "a", "1")], ["line 1 holds something else than expected"]),
+        (b'{"type":5}\n' + A, [(2, "a", "1")], ["line 1 holds something other than expected"]),
         (b'{"x":' * 100_000 + b"\n" + A, [(2, "a", "1")], ["line 1 is not JSON"]),
         (b"[" * 100_000 + b"\n" + A, [(2, "a", "1")], ["line 1 is not JSON"]),
         (b'{"type":"new-kind","unheard":{"of":[1,2]}}', [(1, "new-kind", "")], []),

@@ -27,8 +27,8 @@ def test_entry_of_a_home_is_recognized(system: str, home: str) -> None:
     """In each agent's form, with its home; nothing else is."""
     made = mcp_entry.server(home, "user", python="C:\\python.exe", system=system)
     for entry in (made.entry, {"command": [made.command, *made.args], "enabled": False, "timeout": 3}):
-        assert mcp_entry.home_of(mcp_entry.called(entry)) == home
-        assert not mcp_entry.is_shared(mcp_entry.called(entry))
+        assert mcp_entry.home_of(mcp_entry.call_of(entry)) == home
+        assert not mcp_entry.is_shared(mcp_entry.call_of(entry))
     for text in (made.command, *made.args, *map(str, made)):
         assert mcp_entry.home_of(text) is None
 
@@ -37,11 +37,11 @@ def test_shared_entry_names_no_personal_path() -> None:
     """`holdfast mcp` only; no person's server is mistaken for it."""
     made = mcp_entry.server("/home/me", "project", python="/usr/bin/python3", system="linux")
     assert made.entry == {"command": "holdfast", "args": ["mcp"]}
-    assert mcp_entry.is_shared(mcp_entry.called(made.entry))
-    assert mcp_entry.home_of(mcp_entry.called(made.entry)) is None
+    assert mcp_entry.is_shared(mcp_entry.call_of(made.entry))
+    assert mcp_entry.home_of(mcp_entry.call_of(made.entry)) is None
     others: list[object] = [{"command": "holdfast"}, {"command": "holdfast mcp"}, {"args": ["mcp"]}, [], None]
     for other in others:
-        assert not mcp_entry.is_shared(mcp_entry.called(other))
+        assert not mcp_entry.is_shared(mcp_entry.call_of(other))
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_shared_entry_names_no_personal_path() -> None:
 def test_manual_entry_is_recognized(words: str, known: bool) -> None:
     """`holdfast mcp` from anywhere, by any launcher."""
     command, *args = words.split()
-    assert mcp_entry.by_hand(mcp_entry.called({"command": command, "args": args})) is known
-    assert mcp_entry.by_hand(mcp_entry.called({"command": [command, *args]})) is known
-    assert mcp_entry.program(mcp_entry.called({"command": command, "args": args})) == command
+    assert mcp_entry.by_hand(mcp_entry.call_of({"command": command, "args": args})) is known
+    assert mcp_entry.by_hand(mcp_entry.call_of({"command": [command, *args]})) is known
+    assert mcp_entry.program(mcp_entry.call_of({"command": command, "args": args})) == command
 
 
 def test_entry_without_a_valid_command_is_no_server() -> None:
     for entry in ({}, {"url": "http://127.0.0.1/mcp"}, {"command": 1}, None):
-        assert not mcp_entry.by_hand(mcp_entry.called(entry))
+        assert not mcp_entry.by_hand(mcp_entry.call_of(entry))
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -101,7 +101,7 @@ def test_entry_is_in_the_documented_settings_of_each_agent(name: str, system: st
         assert (change and change.path) == path
         if change is not None:
             entry = next(entry for entry in change.entries if entry.at == (where[2], "holdfast"))
-            assert mcp_entry.is_shared(mcp_entry.called(entry.value))
+            assert mcp_entry.is_shared(mcp_entry.call_of(entry.value))
             assert all(entry.only for entry in change.entries)
 
 

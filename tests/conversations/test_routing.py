@@ -11,7 +11,7 @@ from holdfast.conversations.move import move
 from holdfast.core import view
 from holdfast.formats.export import export_document
 from holdfast.formats.import_ import import_document
-from holdfast.formats.registry import named
+from holdfast.formats.registry import format_named
 from holdfast.sessions import overview
 from holdfast.sessions.work_trees import open_sessions
 from tests.support.agent_hooks import AgentHooks
@@ -163,9 +163,9 @@ def test_session_is_not_joined_when_no_person_started_or_resumed_it(
             keeper.start("OAuth", gathers=False)
     else:
         with AgentHooks(tmp_path / "elsewhere").keeper() as keeper:
-            document, _ = export_document(keeper, keeper.start("OAuth").state(), named("craft"))
+            document, _ = export_document(keeper, keeper.start("OAuth").state(), format_named("craft"))
         with agents.keeper() as keeper:
-            import_document(keeper, document, named("craft"), make_current=True)
+            import_document(keeper, document, format_named("craft"), make_current=True)
     before = len(agents.sessions())
     agents.minute = 1
     agents.prompt("Something else", "talk-2")
@@ -421,5 +421,5 @@ def test_exported_hours_end_with_the_last_activity(agents: AgentHooks) -> None:
     agents.minute = 6
     agents.say("SessionEnd", reason="prompt_input_exit")
     with agents.keeper() as keeper:
-        document, _ = export_document(keeper, keeper.state(agents.session().id), named("timer"))
+        document, _ = export_document(keeper, keeper.state(agents.session().id), format_named("timer"))
     assert document["actualWorkingMs"] == 2 * 60_000

@@ -46,7 +46,7 @@ def assert_agree(state: State, made: int, now: int) -> None:
     """The cache written at one time gives at another what the rules of working time give."""
     for rule in (LimitRule(), LimitRule(pauses=True)):
         seen = json.loads(json.dumps(status_cache_writer.status_fields(state, made, rule)))
-        assert status_cache._at(seen, now)[3] == counted_time(state, now, rule).working
+        assert status_cache._times_at(seen, now)[3] == counted_time(state, now, rule).working
     work = view.worktime(state, now)
     lasting = [] if view.ended_at(state) is not None else [rest for rest in work.pauses if rest.until is None]
     if not lasting:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.conversations.connect.agent_settings import SettingsEntry
-from holdfast.conversations.connect.mcp_entry import called, home_of
+from holdfast.conversations.connect.mcp_entry import call_of, home_of
 from holdfast.conversations.connect.toml_edit import insert, plain, remove, texts
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
@@ -31,7 +31,7 @@ PIECES = (
 
 
 def ours(text: str) -> bool:
-    return home_of(text) == "/a home" or text == called(VALUE)
+    return home_of(text) == "/a home" or text == call_of(VALUE)
 
 
 def valid(text: str) -> bool:
@@ -140,4 +140,4 @@ def test_additions_in_our_table_are_rewritten_unchanged() -> None:
     value = plain(text, FILE)["mcp_servers"]["holdfast"]  # type: ignore[index]
     new, receipt = insert("a = 1", [SettingsEntry(AT, value, only=True)], FILE)
     assert tomllib.loads(new) == {"a": 1} | tomllib.loads(text)
-    assert remove(new, lambda call: call == called(value), receipt, FILE) == "a = 1"
+    assert remove(new, lambda call: call == call_of(value), receipt, FILE) == "a = 1"

@@ -103,7 +103,7 @@ def main() -> None:
     if [name for name in os.listdir(root) if name.startswith(".creating-")]:
         wrong.append("a temporary directory is left")
     subprocess.run(["mount", "-o", f"remount,{relief}", str(disk)], check=True)
-    feature_dirs.settle(str(root))
+    feature_dirs.finish_interrupted(str(root))
     wrong += [finding.detail for finding in examine(str(root))]
     for attempt in attempts(str(root), str(spec)).values():
         attempt()

@@ -89,7 +89,7 @@ def swapped(value: Any, odd: list[Any]) -> Iterator[Any]:
 @pytest.mark.parametrize("name", documents())
 def test_document_with_any_part_replaced_is_handled(name: str) -> None:
     """The format repairs it, or refuses it with a message."""
-    rules = registry.named(name.split(maxsplit=1)[0])
+    rules = registry.format_named(name.split(maxsplit=1)[0])
     every = list(swapped(documents()[name], ODD))
     for number in sample(len(every), scale(300, 3000, 10**9), name):
         document_path.process(every[number], rules)

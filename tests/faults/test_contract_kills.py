@@ -36,7 +36,7 @@ WORK = textwrap.dedent("""
     from holdfast.core.envelope import make_event
     from holdfast.core.fold import fold
     from holdfast.core.events import TYPE_OF, NoteAdded, ProjectFacts, SessionStarted
-    from holdfast.formats.contract.history import line as written
+    from holdfast.formats.contract.history import history_line
     from holdfast.formats import registry as formats  # loaded before anything is counted
     from holdfast.formats.text import yaml
     from holdfast.formats.mirror.contract import feature_dirs, history, layout, feature_files
@@ -82,14 +82,14 @@ WORK = textwrap.dedent("""
                          data=canonical_json(msgspec.to_builtins(data)), salt=bytes(16))
             events.append(event)
             prev = event.hash
-            made.append(written(event, data, fold(events)))
+            made.append(history_line(event, data, fold(events)))
         return made
 
     ready = {name: lines(name) for name in features}
     for name in ("open", "write", "fsync", "rename", "mkdir", "rmdir", "unlink", "ftruncate"):
         counted(name)
     for name in features:
-        feature_dirs.settle(root)
+        feature_dirs.finish_interrupted(root)
         if not os.path.lexists(layout.feature(root, name).path):
             feature_dirs.create(root, document(name, 0))
         print("made", name, flush=True)
@@ -143,7 +143,7 @@ def assert_consistent(root: Path, acknowledged: list[list[str]], *, killed: bool
     if not root.exists():
         assert acknowledged == []
         return
-    feature_dirs.settle(str(root))
+    feature_dirs.finish_interrupted(str(root))
     features = [feature.id for feature in layout.features(str(root))]
     assert sorted(str(entry["feature_id"]) for entry in registry.entries(str(root))) == features
     visible = {name for name in os.listdir(root) if not name.startswith(".")}

@@ -53,7 +53,9 @@ def assert_mirrors_match(keeper: Keeper, project: Path) -> None:
     session = keeper.session()
     state = keeper.state(session.id)
     for name, path in (("orchestrator", ORCHESTRATOR), ("timer", TIMER), ("craft", f"{CRAFT}/{session.id}.json")):
-        assert json.loads((project / path).read_text()) == render_with_remainder(state, registry.named(name)), name
+        assert json.loads((project / path).read_text()) == render_with_remainder(
+            state, registry.format_named(name)
+        ), name
     assert [mirrored.failure for mirrored in keeper.mirrors.status()] == [None] * 4
     (feature,) = [path for path in (project / ".ai-session").iterdir() if path.is_dir()]
     hashes = [json.loads(line)["x-holdfast"]["hash"] for line in (feature / "history.jsonl").read_text().splitlines()]

@@ -267,7 +267,7 @@ def edits(draw: st.DrawFn) -> tuple[Document, Document]:
     return before, after
 
 
-RULES = registry.named("orchestrator")
+RULES = registry.format_named("orchestrator")
 
 # The schema of the specification, which is an example.
 EXAMPLE: Document = json.loads(spec_examples.ORCHESTRATOR)

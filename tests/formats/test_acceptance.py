@@ -18,7 +18,7 @@ from holdfast.core.text import MAX_TEXT_LENGTH
 from holdfast.core.times import parse_time
 from holdfast.formats import registry
 from holdfast.formats.base import Document, Format, Place, Problem
-from holdfast.formats.document_paths import at
+from holdfast.formats.document_paths import value_at
 from holdfast.formats.import_ import import_document
 from holdfast.formats.validate import Validator
 from holdfast.keeper.keeper import Keeper
@@ -43,7 +43,7 @@ def texts(value: Json, place: Place = ()) -> list[Place]:
 def is_valid(document: Document, name: str, folder: Path, *, lenient: bool) -> bool:
     """As the program says it, of the document's files."""
     paths = []
-    for number, (kind, value) in enumerate(registry.named(name).files(document)):
+    for number, (kind, value) in enumerate(registry.format_named(name).files(document)):
         lines = value if kind.endswith("-history") and isinstance(value, list) else [value]
         path = folder / f"{number}-{kind}.{'jsonl' if kind.endswith('-history') else 'json'}"
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -55,7 +55,7 @@ def is_valid(document: Document, name: str, folder: Path, *, lenient: bool) -> b
 
 def allowed(document: Document, name: str) -> bool:
     """By the specification alone."""
-    rules = registry.named(name)
+    rules = registry.format_named(name)
     inner_text = [problem for kind, value in rules.files(document) for problem in _problems(rules, value, kind)]
     return all(problem.severity != "error" for problem in inner_text)
 
@@ -70,7 +70,7 @@ def is_imported(document: Document, name: str, folder: Path) -> bool:
     project.mkdir()
     with Keeper.open(str(project), home=str(folder / "home")) as keeper:
         try:
-            import_document(keeper, document, registry.named(name))
+            import_document(keeper, document, registry.format_named(name))
         except HoldfastError:
             return False
     return True
@@ -83,8 +83,8 @@ def test_valid_is_what_is_imported(name: str, data: st.DataObject, harm: str) ->
     """Of documents that a specification allows, with text in any one field that may be too much."""
     document = copy.deepcopy(data.draw(DOCUMENTS[name]))
     place = data.draw(st.sampled_from(texts(document)))
-    holder = at(document, place[:-1]) if len(place) > 1 else document
-    holder[place[-1]] = f"{at(document, place)}{HARM[harm]}"  # type: ignore[index]
+    holder = value_at(document, place[:-1]) if len(place) > 1 else document
+    holder[place[-1]] = f"{value_at(document, place)}{HARM[harm]}"  # type: ignore[index]
     with tempfile.TemporaryDirectory() as folder:
         strict = is_valid(document, name, Path(folder), lenient=False)
         lenient = is_valid(document, name, Path(folder), lenient=True)

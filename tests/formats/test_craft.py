@@ -38,9 +38,9 @@ from holdfast.core.state import State
 from holdfast.formats import craft, document_paths, registry
 from holdfast.formats.base import Document, Problem, TimedEvent
 from holdfast.formats.conformance import CONTEXT, FormatConformance
-from holdfast.formats.convert import folded, state_of
+from holdfast.formats.convert import fold_events, state_of
 from holdfast.formats.craft import FORMAT
-from holdfast.formats.merge import merged
+from holdfast.formats.merge import merge_documents
 from holdfast.formats.remainder import render_with_remainder
 from tests.formats.craft_documents import START, documents, edits, example
 from tests.support.histories import History, histories
@@ -53,7 +53,7 @@ def tidied() -> Document:
 
 
 class TestCraft(FormatConformance):
-    rules = registry.named("craft")
+    rules = registry.format_named("craft")
     documents = documents()
     edits = edits()
     examples = (("the complete example", tidied()),)
@@ -77,15 +77,17 @@ def agent(document: Document, place: int = 0) -> Document:
 
 
 def reported(document: Json, kind: str = "craft") -> list[tuple[str, str]]:
-    return [(document_paths.written(problem.place), problem.message) for problem in FORMAT.problems(document, kind)]
+    return [
+        (document_paths.format_place(problem.place), problem.message) for problem in FORMAT.problems(document, kind)
+    ]
 
 
 def edited(before: Document, after: Document) -> tuple[State, list[TimedEvent], State]:
     """The state before an edit, the events made of it, and the state after."""
     started = FORMAT.changes(None, before, None, CONTEXT)
     state = state_of(before, FORMAT, CONTEXT)
-    more = FORMAT.changes(before, merged(before, before, after, FORMAT).document, state, CONTEXT)
-    return state, more, folded([*started, *more], state.session)
+    more = FORMAT.changes(before, merge_documents(before, before, after, FORMAT).document, state, CONTEXT)
+    return state, more, fold_events([*started, *more], state.session)
 
 
 def datas(events: list[TimedEvent]) -> list[object]:
@@ -94,7 +96,7 @@ def datas(events: list[TimedEvent]) -> list[object]:
 
 def session(*more: TimedEvent) -> State:
     start = SessionStarted(goal="Keep it", project=CONTEXT.project, device="workbench")
-    return folded([TimedEvent(START, start), *more], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
+    return fold_events([TimedEvent(START, start), *more], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
 
 
 # ── strict ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -513,13 +515,15 @@ def test_imported_device_is_shown_until_the_next_event() -> None:
     from holdfast.formats.remainder import remainder_event
 
     events = FORMAT.changes(None, tidied(), None, CONTEXT)
-    bare = folded(events, str(tidied()["session_id"]))
+    bare = fold_events(events, str(tidied()["session_id"]))
     kept = remainder_event(bare, FORMAT, tidied())
     assert kept is not None
     last = events[-1].at
-    state = folded([*events, TimedEvent(last, kept)], bare.session)
+    state = fold_events([*events, TimedEvent(last, kept)], bare.session)
     assert render_with_remainder(state, FORMAT) == tidied()
-    later = folded([*events, TimedEvent(last, kept), TimedEvent(last + 60_000, NoteAdded(text="more"))], bare.session)
+    later = fold_events(
+        [*events, TimedEvent(last, kept), TimedEvent(last + 60_000, NoteAdded(text="more"))], bare.session
+    )
     travel = obj(render_with_remainder(later, FORMAT)["teleportation"])
     assert (travel["enabled"], travel["sync_status"], travel["devices"]) == (False, None, ["MacBook Pro", "iMac"])
     assert render_with_remainder(later, FORMAT)["project"] == "/Users/dt/projects/my-app"
@@ -603,7 +607,7 @@ def test_entry_from_before_the_session_is_shown_once_as_written() -> None:
     assert [(event.at, type(event.data).__name__) for event in more] == [
         (START, "DecisionMade"), (START, "DecisionMade"), (START, "FileChanged"),
     ]  # fmt: skip
-    meant = merged(before, FORMAT.render(then), after, FORMAT, in_their_words=True).document
+    meant = merge_documents(before, FORMAT.render(then), after, FORMAT, in_their_words=True).document
     assert [item for item in arr(meant["decisions_made"]) if obj(item)["chosen"] == "JWT"] == [decided, decided]
     assert [item for item in arr(meant["files_modified"]) if obj(item)["lines_added"] == 1] == [touched]
 

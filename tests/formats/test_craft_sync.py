@@ -14,9 +14,9 @@ from holdfast.core.state import State
 from holdfast.formats import registry
 from holdfast.formats.base import Document, TimedEvent
 from holdfast.formats.conformance import CONTEXT
-from holdfast.formats.convert import folded, state_of
+from holdfast.formats.convert import fold_events, state_of
 from holdfast.formats.craft import FORMAT
-from holdfast.formats.merge import merged
+from holdfast.formats.merge import merge_documents
 from holdfast.formats.remainder import remainder_event, render_with_remainder
 from tests.formats.craft_documents import START, documents, example
 
@@ -39,7 +39,7 @@ TRAVELS = st.builds(
 
 def session() -> State:
     start = SessionStarted(goal="Keep it", project=CONTEXT.project, device="workbench")
-    return folded([TimedEvent(START, start)], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
+    return fold_events([TimedEvent(START, start)], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
 
 
 def block(document: Document) -> dict[str, Json]:
@@ -76,10 +76,10 @@ def test_sync_status_uses_the_words_of_the_format(status: str, status_word: str)
 def imported() -> State:
     tidy = FORMAT.tidy(example(), CONTEXT).document
     events = FORMAT.changes(None, tidy, None, CONTEXT)
-    bare = folded(events, str(tidy["session_id"]))
+    bare = fold_events(events, str(tidy["session_id"]))
     kept = remainder_event(bare, FORMAT, tidy)
     assert kept is not None
-    return folded([*events, TimedEvent(events[-1].at, kept)], bare.session)
+    return fold_events([*events, TimedEvent(events[-1].at, kept)], bare.session)
 
 
 def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
@@ -100,7 +100,7 @@ def test_sync_block_is_valid_and_not_an_edit(document: Document, travel: SyncFac
     ours, written = FORMAT.render(state), render_with_remainder(state, FORMAT, travel)
     assert [problem for problem in FORMAT.problems(written, "craft") if problem.severity == "error"] == []
     for base in (ours, written, None):
-        together = merged(base, ours, written, FORMAT)
+        together = merge_documents(base, ours, written, FORMAT)
         assert together.clashes == []
         assert FORMAT.changes(ours, together.document, state, CONTEXT) == []
 
@@ -111,18 +111,18 @@ def test_edit_next_to_the_sync_block_is_still_seen(travel: SyncFacts) -> None:
     state = session()
     ours = FORMAT.render(state)
     theirs = {**render_with_remainder(state, FORMAT, travel), "goal": "Keep all of it"}
-    assert merged(ours, ours, theirs, FORMAT).document == {**ours, "goal": "Keep all of it"}
+    assert merge_documents(ours, ours, theirs, FORMAT).document == {**ours, "goal": "Keep all of it"}
 
 
 @pytest.mark.parametrize("name", ["orchestrator", "timer", "contract"])
 def test_formats_without_sync_fields_show_none(name: str) -> None:
     """Only craft has a sync block: for the other formats a remote changes nothing."""
-    state = folded(
+    state = fold_events(
         [
             TimedEvent(START, SessionStarted(goal="Keep it", project=CONTEXT.project, device="workbench")),
             TimedEvent(START + 1, NoteAdded(text="x")),
         ],
         "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11",
     )
-    rules = registry.named(name)
+    rules = registry.format_named(name)
     assert render_with_remainder(state, rules, SYNCED) == render_with_remainder(state, rules)

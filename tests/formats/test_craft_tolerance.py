@@ -16,8 +16,8 @@ from holdfast.formats.base import Document, ImportContext, TidyDocument
 from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import state_of
 from holdfast.formats.craft import FORMAT
-from holdfast.formats.entries import same
-from holdfast.formats.remainder import remainder, restored
+from holdfast.formats.entries import is_same
+from holdfast.formats.remainder import remainder, restore
 from tests.formats.craft_documents import anything, documents, example
 
 
@@ -26,19 +26,19 @@ def tidied(document: Json, context: ImportContext = CONTEXT) -> TidyDocument:
     made = FORMAT.tidy(document, context)
     assert [problem for problem in FORMAT.broken(made.document, "craft") if problem.severity == "error"] == []
     again = FORMAT.tidy(made.document, context)
-    assert same(again.document, made.document)
+    assert is_same(again.document, made.document)
     assert again.notes == []
     state = state_of(made.document, FORMAT, context)
     assert state.clashes == []
     assert state.not_applied == 0
     shown = FORMAT.render(state)
     kept = remainder(shown, made.document, FORMAT.identities)
-    assert same(restored(shown, kept, FORMAT.identities), made.document)
+    assert is_same(restore(shown, kept, FORMAT.identities), made.document)
     return made
 
 
 def notes(made: TidyDocument) -> list[tuple[str, str]]:
-    return [(document_paths.written(note.place), note.message) for note in made.notes]
+    return [(document_paths.format_place(note.place), note.message) for note in made.notes]
 
 
 def valid() -> Document:

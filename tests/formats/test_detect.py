@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.formats.detect import by_likelihood, format_at, recognise, why_foreign
+from holdfast.formats.detect import format_at, rank_by_likelihood, recognise, why_foreign
 
 TIMER: dict[str, Any] = {
     "sessionId": "20260105-a-b", "branchName": "session/20260105-a-b", "startTime": "2026-01-05T08:00:00Z",
@@ -69,7 +69,7 @@ def test_document_is_detected_by_shape_at_any_path(value: Any, kind: str | None)
     detected = recognise(value, "/elsewhere/x.json")
     assert (detected and detected[1]) == kind
     if detected is not None:
-        assert by_likelihood(value)[0] == detected[0].name
+        assert rank_by_likelihood(value)[0] == detected[0].name
 
 
 def test_clear_shape_of_another_format_outweighs_the_path() -> None:

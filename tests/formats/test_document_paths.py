@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.formats.base import Place
-from holdfast.formats.document_paths import at, covered, covers, written
+from holdfast.formats.document_paths import covers, format_place, is_covered, value_at
 
 STEPS = st.one_of(st.text(max_size=5), st.integers(0, 5), st.sampled_from(["*", "agents", "id"]))
 PLACES: st.SearchStrategy[Place] = st.lists(STEPS, max_size=4).map(tuple)
@@ -31,19 +31,19 @@ PLACES: st.SearchStrategy[Place] = st.lists(STEPS, max_size=4).map(tuple)
     ],
 )
 def test_places_are_written_as_json_paths(place: Place, path: str) -> None:
-    assert written(place) == path
+    assert format_place(place) == path
 
 
 @given(PLACES)
 def test_whatever_the_keys_a_written_place_is_one_line_of_printable_ascii(place: Place) -> None:
-    assert written(place).isascii()
-    assert written(place).isprintable()
-    assert written(place).startswith("$")
+    assert format_place(place).isascii()
+    assert format_place(place).isprintable()
+    assert format_place(place).startswith("$")
 
 
 def test_key_of_any_length_is_cut() -> None:
-    assert len(written(("é" * 10_000,))) < 300
-    assert len(written(("k" * 10_000,))) < 300
+    assert len(format_place(("é" * 10_000,))) < 300
+    assert len(format_place(("k" * 10_000,))) < 300
 
 
 @given(PLACES)
@@ -58,13 +58,13 @@ def test_place_covers_itself_and_stars_cover_every_place_of_their_length(place: 
 def test_without_stars_a_pattern_covers_only_itself(pattern: Place, place: Place) -> None:
     if "*" not in pattern:
         assert covers(pattern, place) == (pattern == place)
-    assert covered([pattern], place) == covers(pattern, place)
-    assert covered([("never", "here"), pattern, place], place)
+    assert is_covered([pattern], place) == covers(pattern, place)
+    assert is_covered([("never", "here"), pattern, place], place)
 
 
 def test_no_patterns_cover_nothing() -> None:
-    assert not covered([], ())
-    assert covered([()], ())
+    assert not is_covered([], ())
+    assert is_covered([()], ())
 
 
 DOCUMENT: Json = {"a": [1, {"b": None, "c": "x"}], "": False}
@@ -87,4 +87,4 @@ DOCUMENT: Json = {"a": [1, {"b": None, "c": "x"}], "": False}
     ],
 )
 def test_value_at_a_place(place: Place, value: Json) -> None:
-    assert at(DOCUMENT, place) == value
+    assert value_at(DOCUMENT, place) == value

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.formats.entries import Identities, match_entries, named, same
+from holdfast.formats.entries import Identities, entries_by_name, is_same, match_entries
 
 IDENTITIES: Identities = {("agents",): ("id",), ("done", "*"): (), ("decided",): ("at", "text")}
 PLACES = st.sampled_from([("agents",), ("done", 3), ("done", "x"), ("decided",), ("other",)])
@@ -25,15 +25,15 @@ VALUES: st.SearchStrategy[Json] = st.recursive(
 
 
 def names(entries: list[Json], place: tuple[str | int, ...] = ("agents",)) -> list[str]:
-    return [name for name, _ in named(entries, place, IDENTITIES)]
+    return [name for name, _ in entries_by_name(entries, place, IDENTITIES)]
 
 
 @given(st.lists(VALUES, max_size=8), PLACES)
 def test_each_entry_has_a_name_of_its_own_and_keeps_its_place(entries: list[Json], place: Any) -> None:
-    matches = named(entries, place, IDENTITIES)
+    matches = entries_by_name(entries, place, IDENTITIES)
     assert [entry for _, entry in matches] == entries
     assert len({name for name, _ in matches}) == len(entries)
-    assert matches == named(copy.deepcopy(entries), place, IDENTITIES)
+    assert matches == entries_by_name(copy.deepcopy(entries), place, IDENTITIES)
 
 
 @given(st.lists(st.text("abc", min_size=1, max_size=2), unique=True, max_size=6), st.randoms())
@@ -41,7 +41,7 @@ def test_name_of_an_entry_does_not_depend_on_its_position(ids: list[str], chance
     entries: list[Json] = [{"id": name, "x": 1} for name in ids]
     mixed = list(entries)
     chance.shuffle(mixed)
-    assert dict(named(entries, ("agents",), {})) == dict(named(mixed, ("agents",), {}))
+    assert dict(entries_by_name(entries, ("agents",), {})) == dict(entries_by_name(mixed, ("agents",), {}))
 
 
 def test_entries_are_named_by_what_identifies_them() -> None:
@@ -53,7 +53,10 @@ def test_entries_are_named_by_what_identifies_them() -> None:
 
 
 def test_lists_without_rules_know_their_entries_by_id() -> None:
-    assert [name for name, _ in named([{"id": "a"}, {"name": "b"}], ("unknown", 1), IDENTITIES)] == ["a", "#1"]
+    assert [name for name, _ in entries_by_name([{"id": "a"}, {"name": "b"}], ("unknown", 1), IDENTITIES)] == [
+        "a",
+        "#1",
+    ]
 
 
 def test_decision_is_the_same_however_its_time_is_spelled() -> None:
@@ -120,9 +123,9 @@ def test_entry_matches_one_other_at_most(theirs: dict[str, Json], ours: dict[str
 
 @given(VALUES, VALUES)
 def test_same_is_sameness(one: Json, other: Json) -> None:
-    assert same(one, copy.deepcopy(one))
-    assert same(one, other) == same(other, one)
-    if same(one, other):
+    assert is_same(one, copy.deepcopy(one))
+    assert is_same(one, other) == is_same(other, one)
+    if is_same(one, other):
         assert one == other
 
 
@@ -135,4 +138,4 @@ def test_same_is_sameness(one: Json, other: Json) -> None:
     ],
 )  # fmt: skip
 def test_what_is_equal_to_python_may_be_another_document(one: Json, other: Json) -> None:
-    assert not same(one, other)
+    assert not is_same(one, other)

@@ -38,8 +38,8 @@ from holdfast.formats.base import Document, TimedEvent
 from holdfast.formats.conformance import CONTEXT, FormatConformance
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.fields import HISTORY, PLAN, REGISTRY, STATE, model_name, model_note
-from holdfast.formats.convert import folded, state_of
-from holdfast.formats.entries import same
+from holdfast.formats.convert import fold_events, state_of
+from holdfast.formats.entries import is_same
 from holdfast.formats.text.read import read_yaml
 from tests.formats.contract_documents import documents, edits
 
@@ -169,7 +169,7 @@ def test_version_that_is_missing_is_1_0_and_no_error() -> None:
         (("version",), "warning")
     ]
     tidied = FORMAT.tidy(state, CONTEXT)
-    assert same(tidied.document, {"state": state})
+    assert is_same(tidied.document, {"state": state})
     assert [note.place for note in tidied.notes] == [("state", "version")]
 
 
@@ -354,7 +354,7 @@ stories = st.lists(st.builds(TimedEvent, st.integers(-(10**15), 2 * 10**14), hap
 @given(stories, any_text, st.booleans())
 def test_any_history_renders_as_valid_documents(story: list[TimedEvent], goal: str, began: bool) -> None:
     first = TimedEvent(5, SessionStarted(goal=goal, project=ProjectFacts(id="p", name="n"), device="d"))
-    shown = FORMAT.render(folded([first, *story] if began else story, "7d444840-9dc0-41d1-b245-5ffdce74fad2"))
+    shown = FORMAT.render(fold_events([first, *story] if began else story, "7d444840-9dc0-41d1-b245-5ffdce74fad2"))
     problems = [problem for kind, value in FORMAT.files(shown) for problem in FORMAT.problems(value, kind)]
     assert [problem for problem in problems if problem.severity == "error"] == []
     assert FORMAT.problems_together(shown) == []
@@ -362,7 +362,7 @@ def test_any_history_renders_as_valid_documents(story: list[TimedEvent], goal: s
 
 def test_task_that_was_dropped_is_shown_as_blocked_and_read_as_dropped() -> None:
     events = FORMAT.changes(None, planned(), None, CONTEXT)
-    state = folded([*events, TimedEvent(CONTEXT.now, TaskDropped(id="impl-core-commands"))], "s")
+    state = fold_events([*events, TimedEvent(CONTEXT.now, TaskDropped(id="impl-core-commands"))], "s")
     shown = FORMAT.render(state)
     task = shown["plan"]["phases"][0]["tasks"][0]  # type: ignore[index,call-overload]
     assert (task["status"], task["x-holdfast-status"]) == ("blocked", "dropped")  # type: ignore[index,call-overload]

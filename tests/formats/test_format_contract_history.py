@@ -30,7 +30,7 @@ from holdfast.core.state import State
 from holdfast.formats.base import Document
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.fields import HISTORY
-from holdfast.formats.contract.history import event_of, events_of, line, restored
+from holdfast.formats.contract.history import event_of, events_of, history_line, restore_session
 from tests.formats.contract_documents import lines
 
 FOREIGN: Document = {
@@ -58,7 +58,7 @@ class Log:
         )  # fmt: skip
         apply(self.state, event, data)
         self.events.append(event)
-        made = line(event, data, self.state)
+        made = history_line(event, data, self.state)
         self.lines.append(json.loads(json.dumps(made)))  # as it would be read from the file
         return made
 
@@ -98,7 +98,7 @@ def test_session_is_restored_from_its_history_alone() -> None:
     log = recorded_log()
     mixed = [FOREIGN, *reversed(log.lines), log.lines[2], "nonsense", None]
     assert events_of(mixed) == log.events
-    again = restored(mixed)
+    again = restore_session(mixed)
     assert again == log.state
     assert again is not None
     assert FORMAT.render(again) == FORMAT.render(log.state)
@@ -125,7 +125,7 @@ def test_line_that_was_changed_is_not_believed(data: st.DataObject) -> None:
 def test_event_that_was_erased_is_had_without_its_data() -> None:
     log = recorded_log()
     bare = msgspec.structs.replace(log.events[1], data=None, salt=None)
-    made = line(bare, None, log.state)
+    made = history_line(bare, None, log.state)
     assert FORMAT.problems(made, HISTORY) == []
     assert event_of(made) == bare
 
@@ -136,10 +136,10 @@ def test_data_that_no_program_of_ours_wrote_is_carried_to_the_letter() -> None:
         session="s", writer="w", seq=1, prev=None, clock=1, at=0, actor="", type="note.added", version=1, data=data,
         salt=bytes(16),
     )  # fmt: skip
-    assert event_of(json.loads(json.dumps(line(event, None, State(session="s"))))) == event
+    assert event_of(json.loads(json.dumps(history_line(event, None, State(session="s"))))) == event
 
 
 @given(lines())
 def test_line_without_a_valid_event_is_ignored(one: Document) -> None:
     assert event_of(one) is None
-    assert restored([one]) is None
+    assert restore_session([one]) is None

@@ -17,8 +17,8 @@ from holdfast.formats.base import Document, TidyDocument
 from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.convert import state_of
-from holdfast.formats.entries import same
-from holdfast.formats.remainder import remainder, restored
+from holdfast.formats.entries import is_same
+from holdfast.formats.remainder import remainder, restore
 from tests.formats.contract_documents import documents
 
 NOW: Document = {
@@ -39,10 +39,10 @@ def tidied(value: Json) -> TidyDocument:
     problems = [problem for kind, part in FORMAT.files(document) for problem in FORMAT.problems(part, kind)]
     problems += FORMAT.problems_together(document)
     assert [problem for problem in problems if problem.severity == "error"] == []
-    assert same(FORMAT.tidy(document, CONTEXT).document, document)
+    assert is_same(FORMAT.tidy(document, CONTEXT).document, document)
     shown = FORMAT.render(state_of(document, FORMAT, CONTEXT))
-    again = restored(shown, remainder(shown, document, FORMAT.identities), FORMAT.identities)
-    assert same(again, document)
+    again = restore(shown, remainder(shown, document, FORMAT.identities), FORMAT.identities)
+    assert is_same(again, document)
     return result
 
 

@@ -14,7 +14,7 @@ from holdfast.core.events import AliasGiven, EventData, ProjectFacts, SessionSta
 from holdfast.core.state import State
 from holdfast.core.times import EARLIEST, LATEST, parse_time
 from holdfast.formats.base import TimedEvent
-from holdfast.formats.convert import folded
+from holdfast.formats.convert import fold_events
 from holdfast.sessions import format_names
 
 SESSION = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
@@ -44,7 +44,7 @@ def state_of(
     more: list[TimedEvent] = [
         TimedEvent(at, AliasGiven(format=name, id=alias)) for name, alias in (aliases or {}).items()
     ]
-    return folded([TimedEvent(at, first), *more], session)
+    return fold_events([TimedEvent(at, first), *more], session)
 
 
 states = st.builds(

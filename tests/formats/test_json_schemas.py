@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
 from holdfast.formats import published_schemas, schema, timestamps
-from holdfast.formats.document_paths import written
+from holdfast.formats.document_paths import format_place
 from tests.formats.timer_documents import COMPLEX, INITIAL, TIMED_OUT, TYPICAL
 
 KINDS = (
@@ -63,7 +63,7 @@ SOUND: dict[str, Any] = {
 
 def inner_reference(value: Any, rules: Any = None) -> dict[str, str]:
     checker = schema.Checker(SCHEMA if rules is None else rules)
-    return {written(problem.place): problem.message for problem in checker.problems(value)}
+    return {format_place(problem.place): problem.message for problem in checker.problems(value)}
 
 
 def test_sound_document_has_no_problems() -> None:

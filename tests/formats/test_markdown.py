@@ -13,7 +13,7 @@ from holdfast.core.events import ExtraKept
 from holdfast.core.times import format_time as text_of
 from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.detect import NOTES
-from holdfast.formats.salvage import beginning
+from holdfast.formats.salvage import first_events
 from holdfast.formats.unknown import table
 from holdfast.formats.unknown.markdown import outline
 from holdfast.formats.unknown.read import read_document
@@ -355,7 +355,7 @@ def test_each_line_is_in_what_was_imported(lines: list[str]) -> None:
     """In the session's events or in the document that is kept with them, to the letter."""
     text = "\n".join(lines)
     document = outline(text)
-    events = beginning(read_document(document, CONTEXT), document, CONTEXT)
+    events = first_events(read_document(document, CONTEXT), document, CONTEXT)
     (kept,) = [event.data.value for event in events if isinstance(event.data, ExtraKept)]
     written_text = json.dumps([kept, *(to_builtins(event.data) for event in events)], ensure_ascii=False)
     for line in text.splitlines():

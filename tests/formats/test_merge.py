@@ -21,9 +21,9 @@ from holdfast.core.events import (
 )
 from holdfast.formats import registry
 from holdfast.formats.base import Document, Place
-from holdfast.formats.document_paths import covered
-from holdfast.formats.entries import named, same
-from holdfast.formats.merge import MergeConflict, distance, merged
+from holdfast.formats.document_paths import is_covered
+from holdfast.formats.entries import entries_by_name, is_same
+from holdfast.formats.merge import MergeConflict, distance, merge_documents
 from holdfast.formats.remainder import render_with_remainder
 from tests.formats.stub_format import STUB
 from tests.support.histories import Device, started
@@ -40,20 +40,20 @@ DOCUMENTS = st.dictionaries(KEYS, VALUES, max_size=5)
 
 def holds(whole: Json, part: Json, place: Place = ()) -> bool:
     """Is everything of one document in another? Of derived places nothing is asked."""
-    if covered(STUB.derived, place):
+    if is_covered(STUB.derived, place):
         return True
     if isinstance(part, dict) and isinstance(whole, dict):
         return all(
             holds(whole.get(key), item, (*place, key)) for key, item in part.items()
-            if key in whole or not covered(STUB.derived, (*place, key))
+            if key in whole or not is_covered(STUB.derived, (*place, key))
         )  # fmt: skip
     if isinstance(part, list) and isinstance(whole, list):
         return all(any(holds(there, item, (*place, name)) for there in whole) for name, item in _named(part, place))
-    return same(whole, part)
+    return is_same(whole, part)
 
 
 def _named(entries: list[Json], place: Place) -> list[tuple[str, Json]]:
-    return named(entries, place, STUB.identities)
+    return entries_by_name(entries, place, STUB.identities)
 
 
 # ── sessions as they are: agents, decisions, pending tasks, and values of anybody's own ──────────────────
@@ -139,7 +139,7 @@ def _list(value: Json) -> list[Json]:
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_without_our_changes_theirs_are_kept_and_nothing_is_removed(base: Document, theirs: Document) -> None:
-    together = merged(base, base, theirs, STUB)
+    together = merge_documents(base, base, theirs, STUB)
     assert together.clashes == []
     assert holds(together.document, theirs)
     assert list(together.document)[: len(base)] == list(base)
@@ -147,26 +147,26 @@ def test_without_our_changes_theirs_are_kept_and_nothing_is_removed(base: Docume
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_without_their_changes_ours_stays_exactly(base: Document, ours: Document) -> None:
-    together = merged(base, ours, base, STUB)
-    assert same(together.document, ours)
+    together = merge_documents(base, ours, base, STUB)
+    assert is_same(together.document, ours)
     assert together.clashes == []
 
 
 @given(DOCUMENTS)
 def test_version_merged_with_itself_is_itself(document: Document) -> None:
     for base in (None, document, {}):
-        together = merged(base, document, document, STUB)
-        assert same(together.document, document)
+        together = merge_documents(base, document, document, STUB)
+        assert is_same(together.document, document)
         assert together.clashes == []
 
 
 @given(DOCUMENTS, DOCUMENTS, DOCUMENTS)
 def test_merging_any_three_documents_gives_one(base: Document, ours: Document, theirs: Document) -> None:
-    together = merged(base, ours, theirs, STUB)
+    together = merge_documents(base, ours, theirs, STUB)
     assert set(ours) <= set(together.document)
     for clash in together.clashes:
-        assert not same(clash.ours, clash.theirs)
-        assert not covered(STUB.derived, clash.place)
+        assert not is_same(clash.ours, clash.theirs)
+        assert not is_covered(STUB.derived, clash.place)
 
 
 @given(sessions(), st.data())
@@ -176,9 +176,9 @@ def test_what_somebody_leaves_out_is_still_there(base: Document, data: st.DataOb
     for key in ("agents", "pending", "decisions"):
         if key in theirs:
             theirs[key] = [item for item in _list(theirs[key]) if data.draw(st.booleans())]
-    together = merged(base, ours, theirs, STUB)
+    together = merge_documents(base, ours, theirs, STUB)
     assert together.clashes == []
-    assert same(together.document, ours)
+    assert is_same(together.document, ours)
 
 
 @given(sessions(), st.data())
@@ -186,24 +186,24 @@ def test_changes_to_different_places_both_survive(base: Document, data: st.DataO
     places = leaves(base)
     one, other = data.draw(st.sampled_from(places)), data.draw(st.sampled_from(places))
     assume(one != other)
-    together = merged(base, put(base, one, "ours"), put(base, other, "theirs"), STUB)
+    together = merge_documents(base, put(base, one, "ours"), put(base, other, "theirs"), STUB)
     assert together.clashes == []
-    assert same(together.document, put(put(base, one, "ours"), other, "theirs"))
+    assert is_same(together.document, put(put(base, one, "ours"), other, "theirs"))
 
 
 @given(sessions(), st.data())
 def test_place_changed_on_both_sides_is_one_conflict_with_both_values(base: Document, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(leaves(base)))
-    together = merged(base, put(base, place, "ours"), put(base, place, "theirs"), STUB)
+    together = merge_documents(base, put(base, place, "ours"), put(base, place, "theirs"), STUB)
     assert together.clashes == [MergeConflict(place, "ours", "theirs")]
-    assert same(together.document, put(base, place, "ours"))
+    assert is_same(together.document, put(base, place, "ours"))
 
 
 @given(sessions(), st.data())
 def test_same_change_on_both_sides_is_no_clash(base: Document, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(leaves(base)))
     after = put(base, place, "both")
-    assert merged(base, after, after, STUB) == (after, [])
+    assert merge_documents(base, after, after, STUB) == (after, [])
 
 
 @given(sessions(), st.data())
@@ -213,15 +213,15 @@ def test_derived_places_are_ours_alone(base: Document, data: st.DataObject) -> N
         assert isinstance(agent, dict)
         agent["seconds"] = 99
     ours = data.draw(grown({**base, "updated": "now"}))
-    together = merged(base, ours, theirs, STUB)
-    assert same(together.document, ours)
+    together = merge_documents(base, ours, theirs, STUB)
+    assert is_same(together.document, ours)
     assert together.clashes == []
 
 
 @given(sessions(), st.data())
 def test_order_of_versions_matters_only_where_both_changed_one_value(base: Document, data: st.DataObject) -> None:
     one, other = data.draw(grown(base)), data.draw(grown(base))
-    here, there = merged(base, one, other, STUB), merged(base, other, one, STUB)
+    here, there = merge_documents(base, one, other, STUB), merge_documents(base, other, one, STUB)
     assert {(place, str(ours), str(theirs)) for place, ours, theirs in here.clashes} == {
         (place, str(theirs), str(ours)) for place, ours, theirs in there.clashes
     }
@@ -234,10 +234,10 @@ def test_order_of_versions_matters_only_where_both_changed_one_value(base: Docum
 @given(sessions(), st.data())
 def test_without_a_version_of_ours_all_of_theirs_is_new(ours: Document, data: st.DataObject) -> None:
     theirs = data.draw(grown(ours))
-    together = merged(None, ours, theirs, STUB)
+    together = merge_documents(None, ours, theirs, STUB)
     changed = {clash.place for clash in together.clashes}
-    assert changed == {place for place in leaves(ours) if not same(get(ours, place), get(theirs, place))}
-    assert {clash.place for clash in merged(None, theirs, ours, STUB).clashes} == changed
+    assert changed == {place for place in leaves(ours) if not is_same(get(ours, place), get(theirs, place))}
+    assert {clash.place for clash in merge_documents(None, theirs, ours, STUB).clashes} == changed
 
 
 @given(DOCUMENTS, DOCUMENTS, DOCUMENTS)
@@ -245,7 +245,7 @@ def test_in_their_words_there_is_no_conflict_and_no_loss_of_ours(
     base: Document, ours: Document, theirs: Document
 ) -> None:
     """Ours is what theirs led to: where both differ from the base, theirs is how it was put."""
-    together = merged(base, ours, theirs, STUB, in_their_words=True)
+    together = merge_documents(base, ours, theirs, STUB, in_their_words=True)
     assert together.clashes == []
     assert set(ours) <= set(together.document)
 
@@ -254,19 +254,19 @@ def test_in_their_words_there_is_no_conflict_and_no_loss_of_ours(
 def test_in_their_words_a_value_both_changed_is_theirs(base: Document, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(leaves(base)))
     ours, theirs = put(base, place, "ours"), put(base, place, "theirs")
-    assert merged(base, ours, theirs, STUB, in_their_words=True) == (theirs, [])
+    assert merge_documents(base, ours, theirs, STUB, in_their_words=True) == (theirs, [])
 
 
 def test_what_we_no_longer_show_is_not_brought_back_by_who_kept_it() -> None:
     base: Document = {"agents": [{"id": "a", "status": "x", "seconds": 1}], "note": "old"}
     theirs: Document = {"note": "old", "agents": [{"seconds": 2, "status": "x", "id": "a"}]}
-    assert merged(base, {"agents": []}, theirs, STUB) == ({"agents": []}, [])
+    assert merge_documents(base, {"agents": []}, theirs, STUB) == ({"agents": []}, [])
 
 
 def test_what_we_no_longer_show_and_they_changed_is_a_clash() -> None:
     base: Document = {"agents": [{"id": "a", "status": "x"}], "note": "old"}
     theirs: Document = {"agents": [{"id": "a", "status": "y"}], "note": "new"}
-    assert merged(base, {"agents": []}, theirs, STUB) == (
+    assert merge_documents(base, {"agents": []}, theirs, STUB) == (
         {"agents": []},
         [MergeConflict(("agents", "a"), None, {"id": "a", "status": "y"}), MergeConflict(("note",), None, "new")],
     )
@@ -279,7 +279,7 @@ def test_entries_are_recognised_at_any_position() -> None:
         "pending": ["s", "q", "p"],
         "decisions": [{"at": "2", "text": "B"}, {"at": "2026-01-01T01:00:00+01:00", "text": "A", "why": "y"}],
     }
-    together = merged(base, ours, theirs, STUB)
+    together = merge_documents(base, ours, theirs, STUB)
     assert together.clashes == []
     assert together.document == {
         "decisions": [{"at": "2026-01-01T01:00:00+01:00", "text": "A", "why": "y"}, {"at": "2", "text": "B"}],
@@ -306,7 +306,7 @@ def _in_order(value: Json) -> Json:
 @given(DOCUMENTS, DOCUMENTS)
 def test_no_distance_means_the_same_values(one: Document, other: Document) -> None:
     near = distance(one, other, STUB) == 0
-    if same(_in_order(one), _in_order(other)):
+    if is_same(_in_order(one), _in_order(other)):
         assert near
     elif near:
         assert holds(one, other)
@@ -337,7 +337,7 @@ _STEPS: tuple[EventData, ...] = (
 
 
 def _versions(device: Device, name: str) -> list[Document]:
-    rules = registry.named(name)
+    rules = registry.format_named(name)
     documents_made = [render_with_remainder(device.state(), rules)]
     for step in _STEPS:
         device.wait(70_000)
@@ -349,7 +349,7 @@ def _versions(device: Device, name: str) -> list[Document]:
 @pytest.mark.parametrize("name", registry.NAMES)
 def test_edited_copy_is_nearest_to_the_version_it_was_made_from(name: str) -> None:
     """Whichever version somebody holds, and whether they wrote something new, reworded, or left things out."""
-    rules = registry.named(name)
+    rules = registry.format_named(name)
     versions = _versions(started(), name)
     for place, version in enumerate(versions):
         rarely = {key: item for key, item in version.items() if key not in ("errors", "metadata", "flags")}

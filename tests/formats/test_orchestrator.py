@@ -14,8 +14,8 @@ from holdfast.core.model import Session
 from holdfast.formats.base import Document, Format
 from holdfast.formats.conformance import CONTEXT, FormatConformance
 from holdfast.formats.convert import state_of
-from holdfast.formats.entries import same
-from holdfast.formats.text.json import written
+from holdfast.formats.entries import is_same
+from holdfast.formats.text.json import render_json
 from tests.formats.orchestrator_documents import EXAMPLE, RULES, changed, documents, edits, messages, with_agent
 
 SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
@@ -39,12 +39,12 @@ def imported(document: Document) -> Session:
 def test_example_of_the_text_is_valid() -> None:
     """Its times follow each other, its id is of the day it was created, 25,000 tokens of 128,000 are 20 percent."""
     assert RULES.problems(EXAMPLE, "orchestrator") == []
-    assert RULES.is_sound(written(EXAMPLE), "orchestrator")
+    assert RULES.is_sound(render_json(EXAMPLE), "orchestrator")
     assert RULES.detects(EXAMPLE) == "orchestrator"
 
 
 def test_example_renders_exactly_without_a_remainder() -> None:
-    assert same(RULES.render(state_of(EXAMPLE, RULES, CONTEXT)), EXAMPLE)
+    assert is_same(RULES.render(state_of(EXAMPLE, RULES, CONTEXT)), EXAMPLE)
 
 
 def test_example_gives_the_expected_state() -> None:
@@ -83,7 +83,7 @@ def test_example_gives_the_expected_state() -> None:
 def test_each_status_comes_in_and_is_shown_again(status: str, canonical: str) -> None:
     document = changed(status=status)
     assert imported(document).status == canonical
-    assert same(RULES.render(state_of(document, RULES, CONTEXT)), document)
+    assert is_same(RULES.render(state_of(document, RULES, CONTEXT)), document)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_failed_agent_without_an_error_entry_uses_its_summary() -> None:
 def test_each_part_of_the_document_is_required(key: str) -> None:
     document = {name: value for name, value in EXAMPLE.items() if name != key}
     assert messages(document) == [(key, "error")]
-    assert not RULES.is_sound(written(document), "orchestrator")
+    assert not RULES.is_sound(render_json(document), "orchestrator")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_each_part_of_the_document_is_required(key: str) -> None:
 )
 def test_violation_is_reported_with_its_place(document: Document, place: str) -> None:
     assert messages(document) == [(place, "error")]
-    assert not RULES.is_sound(written(document), "orchestrator")
+    assert not RULES.is_sound(render_json(document), "orchestrator")
 
 
 def test_id_of_another_day_is_only_a_warning() -> None:
@@ -195,7 +195,7 @@ def test_id_of_another_day_is_only_a_warning() -> None:
 @given(documents())
 @SLOW
 def test_quick_check_and_rules_agree(document: Document) -> None:
-    sound = RULES.is_sound(written(document), "orchestrator")
+    sound = RULES.is_sound(render_json(document), "orchestrator")
     assert sound == (RULES.problems(document, "orchestrator") == [])
 
 
@@ -207,7 +207,7 @@ def test_invalid_document_fails_the_quick_check(document: Document, data: st.Dat
     others: list[Json] = [None, "", "x", " ", -1, 1.5, True, [], {}, "2025-13-01T00:00:00Z", [{}]]
     broken = _replaced(document, place, others[data.draw(st.integers(0, len(others) - 1))])
     assert isinstance(broken, dict)
-    if RULES.is_sound(written(broken), "orchestrator"):
+    if RULES.is_sound(render_json(broken), "orchestrator"):
         assert RULES.problems(broken, "orchestrator") == []
 
 

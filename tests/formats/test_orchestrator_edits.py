@@ -38,9 +38,9 @@ from holdfast.core.fold import fold
 from holdfast.core.state import State
 from holdfast.formats.base import Document, TimedEvent
 from holdfast.formats.conformance import CONTEXT
-from holdfast.formats.convert import folded, state_of
-from holdfast.formats.entries import same
-from holdfast.formats.merge import merged
+from holdfast.formats.convert import fold_events, state_of
+from holdfast.formats.entries import is_same
+from holdfast.formats.merge import merge_documents
 from holdfast.formats.timestamps import in_seconds
 from tests.formats.orchestrator_documents import BEGIN, EXAMPLE, RULES, changed, edits, messages, with_agent
 from tests.support.histories import History, histories
@@ -51,7 +51,7 @@ SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
 def events_between(after: Document, before: Document = EXAMPLE, state: State | None = None) -> list[EventData]:
     """The events of a changed session file."""
     known = state_of(before, RULES, CONTEXT) if state is None else state
-    together = merged(before, before, after, RULES)
+    together = merge_documents(before, before, after, RULES)
     assert together.clashes == []
     return [change.data for change in RULES.changes(before, together.document, known, CONTEXT)]
 
@@ -60,7 +60,7 @@ def began(*more: EventData, mode: str = "default") -> State:
     """A session of ours, begun at the example's time, a minute between two events."""
     start = SessionStarted(goal="g", project=ProjectFacts(id="p", name="holdfast"), device="d", mode=mode)
     new_events = [TimedEvent(BEGIN + 60_000 * minute, data) for minute, data in enumerate((start, *more))]
-    return folded(new_events, "0123456789abcdef0123456789abcdef")
+    return fold_events(new_events, "0123456789abcdef0123456789abcdef")
 
 
 def shown(*more: EventData) -> Document:
@@ -127,7 +127,7 @@ def test_what_devices_recorded_is_understood_when_it_is_read_again(history: Hist
     assert again.not_applied == 0
     shown_again = RULES.render(again)
     for key in ("session_id", "created", "updated", "goal", "mode", "status", "project"):
-        assert same(shown_again[key], document[key])
+        assert is_same(shown_again[key], document[key])
     assert _statuses(shown_again) == _statuses(document)
     for key in ("completed_work", "pending_tasks", "decisions_made"):
         assert len(_entries(shown_again, key)) == len(_entries(document, key))
@@ -293,12 +293,12 @@ def test_what_an_agent_wrote_is_shown_by_the_state_it_leads_to(pair: tuple[Docum
     """Without anything kept: statuses, goal, mode, tasks and tokens are in the session itself."""
     before, after = pair
     state = state_of(before, RULES, CONTEXT)
-    together = merged(before, before, after, RULES).document
+    together = merge_documents(before, before, after, RULES).document
     new_events = RULES.changes(before, together, state, CONTEXT)
     assert [event.at for event in new_events] == sorted(event.at for event in new_events)
     assert all(event.at <= CONTEXT.now for event in new_events)
     first = RULES.changes(None, before, None, CONTEXT)
-    then = RULES.render(folded([*first, *new_events], state.session))
+    then = RULES.render(fold_events([*first, *new_events], state.session))
     for key in ("goal", "mode", "status"):
         assert then[key] == together[key]
     assert _statuses(then) == _statuses(together)
@@ -336,8 +336,8 @@ def test_errors_of_any_shape_are_shown_once_and_as_they_were_written() -> None:
     new_events = RULES.changes(EXAMPLE, after, state_of(EXAMPLE, RULES, CONTEXT), CONTEXT)
     assert [type(event.data) for event in new_events] == [ErrorNoted] * 4
     begun = RULES.changes(None, EXAMPLE, None, CONTEXT)
-    then = RULES.render(folded([*begun, *new_events], "0123456789abcdef0123456789abcdef"))
-    meant = merged(EXAMPLE, then, after, RULES, in_their_words=True).document
+    then = RULES.render(fold_events([*begun, *new_events], "0123456789abcdef0123456789abcdef"))
+    meant = merge_documents(EXAMPLE, then, after, RULES, in_their_words=True).document
     assert meant["errors"] == errors
     assert RULES.changes(meant, after, state_of(EXAMPLE, RULES, CONTEXT), CONTEXT) == []
 
@@ -348,5 +348,5 @@ def test_outcome_goes_to_the_right_one_of_two_tasks_with_the_same_text() -> None
     for outcomes in (("new", "b"), ("a", "new")):
         work: list[Json] = [{"task": "Fix", "outcome": outcome, "files": []} for outcome in outcomes]
         more = RULES.changes(before, {**before, "completed_work": work}, state_of(before, RULES, CONTEXT), CONTEXT)
-        then = RULES.render(folded([*start, *more], "0123456789abcdef0123456789abcdef"))
+        then = RULES.render(fold_events([*start, *more], "0123456789abcdef0123456789abcdef"))
         assert then["completed_work"] == work

@@ -18,11 +18,11 @@ from holdfast.formats import registry
 from holdfast.formats.base import Document, ImportContext, Place, TidyDocument
 from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import state_of
-from holdfast.formats.document_paths import at
-from holdfast.formats.remainder import remainder, restored
+from holdfast.formats.document_paths import value_at
+from holdfast.formats.remainder import remainder, restore
 from tests.formats.orchestrator_documents import documents
 
-RULES = registry.named("orchestrator")
+RULES = registry.format_named("orchestrator")
 
 PLAIN: Document = {
     "schema_version": "1.0",
@@ -51,7 +51,7 @@ def with_(place: Place, value: Json) -> Document:
     *way, last = place
     inner: Json = document
     for step in way:
-        inner = at(inner, (step,))
+        inner = value_at(inner, (step,))
     if isinstance(inner, dict):
         inner[str(last)] = value
     else:
@@ -64,7 +64,7 @@ def with_(place: Place, value: Json) -> Document:
 def without(*places: Place) -> Document:
     document = copy.deepcopy(PLAIN)
     for *way, last in places:
-        inner = at(document, tuple(way))
+        inner = value_at(document, tuple(way))
         assert isinstance(inner, dict)
         del inner[str(last)]
     return document
@@ -76,7 +76,7 @@ def tidied(document: Json, context: ImportContext = CONTEXT) -> TidyDocument:
     assert [problem for problem in RULES.problems(made.document, "orchestrator") if problem.severity == "error"] == []
     assert RULES.tidy(made.document, context) == TidyDocument(made.document, [])
     shown = RULES.render(state_of(made.document, RULES, context))
-    assert restored(shown, remainder(shown, made.document, RULES.identities), RULES.identities) == made.document
+    assert restore(shown, remainder(shown, made.document, RULES.identities), RULES.identities) == made.document
     return made
 
 
@@ -124,8 +124,8 @@ def test_started_at_and_completed_at_are_the_times_of_an_agent() -> None:
     agent: Json = {"id": "a", "type": "t", "task": "x", "status": "complete",
              "started_at": "2025-12-27T10:32:00Z", "completed_at": "2025-12-27T10:40:00Z"}  # fmt: skip
     made = tidied(with_(("agents", 0), agent))
-    assert at(made.document, ("agents", 0, "started")) == "2025-12-27T10:32:00Z"
-    assert at(made.document, ("agents", 0, "completed")) == "2025-12-27T10:40:00Z"
+    assert value_at(made.document, ("agents", 0, "started")) == "2025-12-27T10:32:00Z"
+    assert value_at(made.document, ("agents", 0, "completed")) == "2025-12-27T10:40:00Z"
     assert noted(made) == [("agents", 0, "started_at"), ("agents", 0, "completed_at")]
 
 
@@ -177,7 +177,7 @@ def test_other_words_for_the_status_are_read(reported: str, meant: str) -> None:
 )  # fmt: skip
 def test_other_words_for_the_status_of_an_agent_are_read(reported: str, meant: str) -> None:
     made = tidied(with_(("agents", 0, "status"), reported))
-    assert at(made.document, ("agents", 0, "status")) == meant
+    assert value_at(made.document, ("agents", 0, "status")) == meant
     assert noted(made) == [("agents", 0, "status")]
 
 
@@ -190,7 +190,7 @@ def test_strings_where_objects_belong() -> None:
     assert made.document["completed_work"] == [{"task": "Design"}]
     assert made.document["decisions_made"] == [{"decision": "Bootstrap", "timestamp": PLAIN["updated"]}]
     assert made.document["project"] == {"name": "aiterm", "path": "/p/aiterm", "git_branch": None}
-    assert at(made.document, ("agents", 0, "task")) == "Implement it"
+    assert value_at(made.document, ("agents", 0, "task")) == "Implement it"
     assert ("completed_work", 0) in noted(made)
     assert ("decisions_made", 0) in noted(made)
     state = state_of(made.document, RULES, CONTEXT)
@@ -246,7 +246,7 @@ def test_import_adds_to_entries_kept_before_and_replaces_those_of_the_same_task(
 )
 def test_numbers_are_read_where_they_can_mean_no_other(place: Place, reported: Json, meant: int) -> None:
     made = tidied(with_(place, reported))
-    assert at(made.document, place) == meant
+    assert value_at(made.document, place) == meant
     assert set(noted(made)) == {place}
 
 
@@ -279,14 +279,14 @@ def test_ids_of_agents_are_made_fit_and_unique() -> None:
     made = tidied(with_(("agents",), [{"id": "Code 1!", **agent}, {"id": "code-1", **agent}, agent]))
     agents = made.document["agents"]
     assert isinstance(agents, list)
-    assert [at(agent, ("id",)) for agent in agents] == ["code-1", "code-1-2", "agent-3"]
+    assert [value_at(agent, ("id",)) for agent in agents] == ["code-1", "code-1-2", "agent-3"]
     assert noted(made) == [("agents", 0, "id"), ("agents", 1, "id"), ("agents", 2, "id")]
 
 
 def test_agent_with_an_end_has_ended_and_not_before_it_began() -> None:
     made = tidied(with_(("agents", 0, "completed"), "2025-12-27T10:00:00Z"))
-    assert at(made.document, ("agents", 0, "status")) == "complete"
-    assert at(made.document, ("agents", 0, "completed")) == "2025-12-27T10:32:00Z"
+    assert value_at(made.document, ("agents", 0, "status")) == "complete"
+    assert value_at(made.document, ("agents", 0, "completed")) == "2025-12-27T10:32:00Z"
 
 
 def test_save_before_the_start_is_repaired() -> None:
@@ -297,13 +297,13 @@ def test_save_before_the_start_is_repaired() -> None:
 
 def test_unknown_fields_keep_their_place() -> None:
     document: Document = {"x-first": 1, **with_(("status",), "completed"), "started_at": None, "zz": {"b": [1.0]}}
-    agent = at(document, ("agents", 0))
+    agent = value_at(document, ("agents", 0))
     assert isinstance(agent, dict)
     agent["mood"] = "fine"
     made = tidied(document)
     assert list(made.document) == list(document)
     assert made.document["zz"] == {"b": [1.0]}
-    assert at(made.document, ("agents", 0, "mood")) == "fine"
+    assert value_at(made.document, ("agents", 0, "mood")) == "fine"
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────
@@ -356,7 +356,7 @@ def test_any_document_is_repaired_or_refused(document: Document, data: st.DataOb
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.sampled_from(_places(broken)))
         *way, last = place
-        inner = at(broken, tuple(way))
+        inner = value_at(broken, tuple(way))
         if isinstance(inner, dict) and data.draw(st.booleans()):
             inner.pop(str(last))
         elif isinstance(inner, dict):

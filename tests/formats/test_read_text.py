@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
 from holdfast.formats.base import Place
-from holdfast.formats.text.json import plain
+from holdfast.formats.text.json import parse_plain
 from holdfast.formats.text.nodes import NotADocument
 from holdfast.formats.text.read import LIMIT, ReadDocument, read, read_json, read_lines, read_yaml
 from tests.support.scale import scale
@@ -305,7 +305,7 @@ TEXTS = st.recursive(
 @given(TEXTS)
 @settings(max_examples=1000)
 def test_what_passes_is_what_the_careful_reader_reads(text: str) -> None:
-    value = plain(text.encode())
+    value = parse_plain(text.encode())
     if value is not None:
         read = read_json(text.encode(), "x.json")
         assert (read.value, read.notes) == (value, [])
@@ -318,7 +318,7 @@ def test_what_passes_is_what_the_careful_reader_reads(text: str) -> None:
      "[" + "0," * 200_000 + "0]"],
 )  # fmt: skip
 def test_what_must_not_pass_does_not(text: str) -> None:
-    assert plain(text.encode()) is None
+    assert parse_plain(text.encode()) is None
 
 
 @pytest.mark.parametrize(
@@ -327,4 +327,4 @@ def test_what_must_not_pass_does_not(text: str) -> None:
 def test_ordinary_documents_pass(value: object) -> None:
     """Otherwise the quick look would be no help."""
     for indent in (None, 2):
-        assert plain(json.dumps(value, indent=indent).encode()) == value
+        assert parse_plain(json.dumps(value, indent=indent).encode()) == value

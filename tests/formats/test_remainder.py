@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.formats.base import Place
-from holdfast.formats.entries import same
-from holdfast.formats.remainder import losses, remainder, restored
+from holdfast.formats.entries import is_same
+from holdfast.formats.remainder import losses, remainder, restore
 
 KEYS = st.sampled_from(["id", "a", "b", "status", "x", "#0", "x\n1"])
 SCALARS = st.one_of(
@@ -24,13 +24,13 @@ IDENTITIES: dict[Place, tuple[str, ...]] = {("a",): ("id",), ("b", "*"): (), ("x
 @given(VALUES, VALUES)
 def test_what_is_kept_brings_the_document_back_to_the_letter(shown: Json, meant: Json) -> None:
     kept = remainder(shown, meant, IDENTITIES)
-    assert same(restored(shown, kept, IDENTITIES), meant)
-    assert (kept is None) == same(shown, meant)
+    assert is_same(restore(shown, kept, IDENTITIES), meant)
+    assert (kept is None) == is_same(shown, meant)
 
 
 @given(VALUES, VALUES, VALUES)
 def test_putting_back_copes_with_any_later_rendering(shown: Json, meant: Json, later: Json) -> None:
-    restored(later, remainder(shown, meant, IDENTITIES), IDENTITIES)
+    restore(later, remainder(shown, meant, IDENTITIES), IDENTITIES)
 
 
 def test_value_that_changed_since_is_shown_as_it_is_now() -> None:
@@ -38,9 +38,9 @@ def test_value_that_changed_since_is_shown_as_it_is_now() -> None:
     meant: Json = {"at": "2026-01-01T01:00:00+01:00", "own": 1, "goal": "g"}
     kept = remainder(shown, meant, {})
     later: Json = {"goal": "h", "at": "2026-01-01T00:00:00.000Z"}
-    assert restored(later, kept, {}) == {"at": "2026-01-01T01:00:00+01:00", "own": 1, "goal": "h"}
+    assert restore(later, kept, {}) == {"at": "2026-01-01T01:00:00+01:00", "own": 1, "goal": "h"}
     moved: Json = {"goal": "g", "at": "2026-01-02T00:00:00.000Z", "new": True}
-    assert restored(moved, kept, {}) == {
+    assert restore(moved, kept, {}) == {
         "at": "2026-01-02T00:00:00.000Z", "own": 1, "goal": "g", "new": True,
     }  # fmt: skip
 
@@ -50,7 +50,7 @@ def test_remainder_of_a_list_entry_follows_the_entry() -> None:
     meant: Json = [{"id": "b", "status": "running", "own": 2}, {"id": "a", "status": "running", "own": 1}]
     kept = remainder(shown, meant, {})
     later: Json = [{"id": "0", "status": "x"}, {"id": "a", "status": "done"}, {"id": "b", "status": "running"}]
-    assert restored(later, kept, {}) == [
+    assert restore(later, kept, {}) == [
         {"id": "b", "status": "running", "own": 2},
         {"id": "a", "status": "done", "own": 1},
         {"id": "0", "status": "x"},
@@ -59,7 +59,7 @@ def test_remainder_of_a_list_entry_follows_the_entry() -> None:
 
 def test_what_holds_only_for_the_moment_is_left_out_once_it_has_passed() -> None:
     kept = remainder({"device": "here", "goal": "g"}, {"device": "there", "goal": "G"}, {})
-    assert restored({"device": "here", "goal": "g"}, kept, {}, passing=[("device",)]) == {
+    assert restore({"device": "here", "goal": "g"}, kept, {}, passing=[("device",)]) == {
         "device": "here",
         "goal": "G",
     }

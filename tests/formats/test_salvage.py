@@ -15,11 +15,11 @@ from holdfast.core.state import State
 from holdfast.core.times import HOUR, MINUTE, format_time
 from holdfast.formats.base import TimedEvent
 from holdfast.formats.conformance import CONTEXT
-from holdfast.formats.convert import folded
-from holdfast.formats.document_paths import written
+from holdfast.formats.convert import fold_events
+from holdfast.formats.document_paths import format_place
 from holdfast.formats.recovery.identify import complete, identify
 from holdfast.formats.recovery.parse import recover_document
-from holdfast.formats.salvage import EXTRA, NO_GOAL, additions, beginning
+from holdfast.formats.salvage import EXTRA, NO_GOAL, first_events, later_events
 from holdfast.formats.unknown.keys import recognises
 from holdfast.formats.unknown.read import read_document
 from holdfast.formats.unknown.table import GROUPS, TABLE, row_of, words_of
@@ -48,11 +48,11 @@ HAND_MADE: dict[str, Any] = {
 
 def state_of(value: Any) -> State:
     """What the events add up to; the story must be possible."""
-    events = beginning(read_document(value, CONTEXT), value, CONTEXT)
+    events = first_events(read_document(value, CONTEXT), value, CONTEXT)
     assert isinstance(events[0].data, SessionStarted)
     assert [event.at for event in events] == sorted(event.at for event in events)
     assert all(event.at <= CONTEXT.now for event in events)
-    state = folded(events, "s")
+    state = fold_events(events, "s")
     assert state.clashes == []
     assert state.not_applied == 0
     return state
@@ -63,7 +63,7 @@ def plan(state: State) -> dict[str, str]:
 
 
 def mapping(value: Any) -> dict[str, str]:
-    return {written(note.place): note.message for note in read_document(value, CONTEXT).notes}
+    return {format_place(note.place): note.message for note in read_document(value, CONTEXT).notes}
 
 
 def test_everything_that_is_usual_is_recognised() -> None:
@@ -414,18 +414,18 @@ FIRST: dict[str, Any] = {
 
 
 def after(first: Any, *later: Any) -> State:
-    events = beginning(read_document(first, CONTEXT), first, CONTEXT)
+    events = first_events(read_document(first, CONTEXT), first, CONTEXT)
     for version in later:
-        events += additions(version, folded(events, "s"), CONTEXT)
-    state = folded(events, "s")
+        events += later_events(version, fold_events(events, "s"), CONTEXT)
+    state = fold_events(events, "s")
     assert (state.clashes, state.not_applied) == ([], 0)
     return state
 
 
 def test_same_document_again_adds_nothing_in_any_order_of_keys() -> None:
-    state = folded(beginning(read_document(FIRST, CONTEXT), FIRST, CONTEXT), "s")
-    assert additions(FIRST, state, CONTEXT) == []
-    assert additions(dict(reversed(FIRST.items())), state, CONTEXT) == []
+    state = fold_events(first_events(read_document(FIRST, CONTEXT), FIRST, CONTEXT), "s")
+    assert later_events(FIRST, state, CONTEXT) == []
+    assert later_events(dict(reversed(FIRST.items())), state, CONTEXT) == []
 
 
 def test_later_version_adds_tasks_and_completes_others() -> None:
@@ -449,9 +449,9 @@ def test_later_version_adds_tasks_and_completes_others() -> None:
 
 def test_later_version_changes_only_what_the_file_changed() -> None:
     """What was edited here since, and stands in the file as before, stays edited."""
-    events = beginning(read_document(FIRST, CONTEXT), FIRST, CONTEXT)
-    edited = folded([*events, TimedEvent(events[-1].at, SessionEdited(goal="A better shelf"))], "s")
-    added = additions({**FIRST, "next_steps": ["Cut", "Sand", "Oil", "Hang"]}, edited, CONTEXT)
+    events = first_events(read_document(FIRST, CONTEXT), FIRST, CONTEXT)
+    edited = fold_events([*events, TimedEvent(events[-1].at, SessionEdited(goal="A better shelf"))], "s")
+    added = later_events({**FIRST, "next_steps": ["Cut", "Sand", "Oil", "Hang"]}, edited, CONTEXT)
     assert not any(isinstance(event.data, SessionEdited) for event in added)
     assert [event.data.text for event in added if isinstance(event.data, TaskAdded)] == ["Hang"]
 
@@ -483,7 +483,7 @@ def test_any_document_gives_valid_events_and_is_kept_whole(value: dict[str, Any]
 @given(st.dictionaries(KEYS, VALUES, max_size=5), st.dictionaries(KEYS, VALUES, max_size=5))
 def test_any_later_version_adds_once(first: dict[str, Any], later: dict[str, Any]) -> None:
     state = after(first, {**first, **later})
-    assert additions({**first, **later}, state, CONTEXT) == []
+    assert later_events({**first, **later}, state, CONTEXT) == []
 
 
 # ── what a recovered document was ────────────────────────────────────────────────────────────────────────
@@ -838,7 +838,7 @@ def test_working_time_is_that_of_the_file(value: dict[str, Any], minutes: int) -
 def test_commits_of_the_session_are_recorded(value: dict[str, Any], commits: dict[str, str]) -> None:
     state = state_of({"goal": "x y", **value})
     assert {commit.sha: commit.subject for commit in view.session(state, now=CONTEXT.now).commits} == commits
-    assert additions({"goal": "x y", **value}, state, CONTEXT) == []
+    assert later_events({"goal": "x y", **value}, state, CONTEXT) == []
 
 
 @pytest.mark.parametrize(
@@ -864,11 +864,13 @@ def test_error_is_its_message() -> None:
 
 
 def test_later_version_without_times_makes_no_pause() -> None:
-    events = beginning(
+    events = first_events(
         read_document({"goal": "x y", "next": ["a b"]}, CONTEXT), {"goal": "x y", "next": ["a b"]}, CONTEXT
     )
     soon = CONTEXT._replace(now=CONTEXT.now + MINUTE)
-    state = folded([*events, *additions({"goal": "x y", "done": ["a b"]}, folded(events, "s"), soon)], "s")
+    state = fold_events(
+        [*events, *later_events({"goal": "x y", "done": ["a b"]}, fold_events(events, "s"), soon)], "s"
+    )
     assert view.session(state, now=soon.now).time.pauses == []
 
 

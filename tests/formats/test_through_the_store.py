@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdfast.core.secrets.patterns import redact_document
 from holdfast.formats import registry
 from holdfast.formats.base import Document
-from holdfast.formats.entries import same
+from holdfast.formats.entries import is_same
 from holdfast.formats.import_ import import_document
 from holdfast.formats.remainder import render_with_remainder
 from holdfast.keeper.keeper import Keeper
@@ -46,12 +46,12 @@ def drawn(name: str, data: st.DataObject) -> Document:
 @FEW
 @given(data=st.data())
 def test_what_is_imported_is_exported_to_the_letter(name: str, data: st.DataObject) -> None:
-    document, rules = drawn(name, data), registry.named(name)
+    document, rules = drawn(name, data), registry.format_named(name)
     with opened() as keeper:
         taken = import_document(keeper, document, rules)
         assert taken.notes == []
         state = keeper.state(taken.session)
-        assert same(render_with_remainder(state, rules), document)
+        assert is_same(render_with_remainder(state, rules), document)
         assert state.clashes == []
         again = import_document(keeper, document, rules)
         assert (again.session, again.events) == (taken.session, 0)
@@ -62,10 +62,10 @@ def test_what_is_imported_is_exported_to_the_letter(name: str, data: st.DataObje
 @given(data=st.data())
 def test_another_formats_view_of_it_changes_nothing(name: str, data: st.DataObject) -> None:
     """Shown in another format, taken in again from there unchanged, and still exported to the letter."""
-    document, rules = drawn(name, data), registry.named(name)
-    other = registry.named(data.draw(st.sampled_from([item for item in DOCUMENTS if item != name])))
+    document, rules = drawn(name, data), registry.format_named(name)
+    other = registry.format_named(data.draw(st.sampled_from([item for item in DOCUMENTS if item != name])))
     with opened() as keeper:
         session = import_document(keeper, document, rules).session
         taken = import_document(keeper, render_with_remainder(keeper.state(session), other), other)
         assert taken.session == session
-        assert same(render_with_remainder(keeper.state(session), rules), document)
+        assert is_same(render_with_remainder(keeper.state(session), rules), document)

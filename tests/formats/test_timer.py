@@ -33,9 +33,9 @@ from holdfast.core.times import parse_time
 from holdfast.formats import registry
 from holdfast.formats.base import Document
 from holdfast.formats.conformance import CONTEXT, FormatConformance
-from holdfast.formats.convert import folded, state_of
-from holdfast.formats.entries import same
-from holdfast.formats.remainder import remainder, restored
+from holdfast.formats.convert import fold_events, state_of
+from holdfast.formats.entries import is_same
+from holdfast.formats.remainder import remainder, restore
 from tests.formats.timer_documents import (
     COMPLEX,
     INITIAL,
@@ -49,7 +49,7 @@ from tests.formats.timer_documents import (
 )
 from tests.support.histories import MINUTE, NOON, History, histories, started
 
-TIMER = registry.named("timer")
+TIMER = registry.format_named("timer")
 
 
 class TestTimer(FormatConformance):
@@ -440,7 +440,7 @@ def after(document: Document, **more: Json) -> tuple[list[tuple[int, object]], D
     state = imported(document)
     events = TIMER.changes(document, later, state, CONTEXT)
     counted = TIMER.counted(document, later, state, CONTEXT)
-    then = folded([*TIMER.changes(None, document, None, CONTEXT), *events, *counted], state.session)
+    then = fold_events([*TIMER.changes(None, document, None, CONTEXT), *events, *counted], state.session)
     assert then.clashes == []
     return [(event.at - BEGAN, event.data) for event in events], TIMER.render(then)
 
@@ -577,7 +577,7 @@ def test_clock_stays_as_the_other_program_left_it(pair: tuple[Document, Document
     before, later = pair
     state = state_of(before, TIMER, CONTEXT)
     events = [*TIMER.changes(before, later, state, CONTEXT), *TIMER.counted(before, later, state, CONTEXT)]
-    then = folded([*TIMER.changes(None, before, None, CONTEXT), *events], state.session)
+    then = fold_events([*TIMER.changes(None, before, None, CONTEXT), *events], state.session)
     shown = TIMER.render(then)
     assert shown["status"] == later["status"]
     work = view.worktime(then, then.updated_at)
@@ -621,7 +621,7 @@ def test_message_later_leaves_what_was_kept_valid(document: Document) -> None:
     events = TIMER.changes(None, document, None, CONTEXT)
     state = state_of(document, TIMER, CONTEXT)
     kept = remainder(TIMER.render(state), document, TIMER.identities)
-    more = folded([*events, events[-1]._replace(at=state.updated_at + 9 * MINUTE, data=MessageExchanged())], "s")
-    shown = restored(TIMER.render(more), kept, TIMER.identities)
+    more = fold_events([*events, events[-1]._replace(at=state.updated_at + 9 * MINUTE, data=MessageExchanged())], "s")
+    shown = restore(TIMER.render(more), kept, TIMER.identities)
     assert errors(shown) == []
-    assert not same(shown, document)
+    assert not is_same(shown, document)

@@ -13,10 +13,10 @@ from holdfast.core.errors import Invalid
 from holdfast.formats import registry
 from holdfast.formats.base import Document
 from holdfast.formats.conformance import CONTEXT
-from holdfast.formats.entries import same
+from holdfast.formats.entries import is_same
 from tests.formats.timer_documents import COMPLEX, INITIAL, TIMED_OUT, TYPICAL, documents
 
-TIMER = registry.named("timer")
+TIMER = registry.format_named("timer")
 MINUTE = 60_000
 
 
@@ -24,7 +24,7 @@ def tidied(document: Json) -> tuple[Document, list[tuple[str, str]]]:
     """The document put right, and the notes; what comes out is valid, and tidy."""
     made, notes = TIMER.tidy(document, CONTEXT)
     assert not any(problem.severity == "error" for problem in TIMER.problems(made, "timer"))
-    assert same(TIMER.tidy(made, CONTEXT).document, made)
+    assert is_same(TIMER.tidy(made, CONTEXT).document, made)
     return made, [(".".join(map(str, note.place)), note.message) for note in notes]
 
 
@@ -71,7 +71,7 @@ def test_texts_examples_keep_their_pauses_and_get_their_sums_right(
 def test_valid_document_with_offsets_and_own_fields_is_left_alone() -> None:
     document = {**INITIAL, "startTime": "2025-11-04T11:00:00+01:00", "started_at": "whatever", "version": "9.9"}
     made, notes = tidied(document)
-    assert same(made, document)
+    assert is_same(made, document)
     assert notes == []
 
 
@@ -87,7 +87,7 @@ def test_other_names_are_understood_and_keep_their_place(name: str, other: str, 
     document: Document = {other if key == name else key: item for key, item in INITIAL.items()}
     document[other] = value
     made, notes = tidied(document)
-    assert same(made, INITIAL)
+    assert is_same(made, INITIAL)
     assert notes == [(name, f"is called {other} here")]
 
 

@@ -13,7 +13,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.events import ProjectFacts
 from holdfast.core.times import EARLIEST, HOUR, LATEST, MINUTE, format_time, parse_time
 from holdfast.formats.base import ImportContext
-from holdfast.formats.timestamps import in_millis, in_seconds, is_time, is_utc, read, shortest
+from holdfast.formats.timestamps import in_millis, in_seconds, in_shortest_form, is_time, is_utc, read_time
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -57,7 +57,7 @@ _MOMENTS = st.one_of(
 def test_time_without_a_zone_is_local_clock_time(ms: int, zone: str) -> None:
     """Read back it is that moment, or, in the hour that clocks showed twice, the other one that looks the same."""
     shown = naive(ms, zone)
-    moment = read(shown, here(zone))
+    moment = read_time(shown, here(zone))
     assert moment.assumed is not None
     assert naive(moment.ms, zone) == shown
     assert moment.ms == ms or abs(moment.ms - ms) in (HOUR, HOUR // 2)
@@ -78,18 +78,18 @@ def test_time_without_a_zone_is_local_clock_time(ms: int, zone: str) -> None:
     ],
 )
 def test_hours_around_a_change_of_the_clocks(zone: str, written: str, utc: str) -> None:
-    assert format_time(read(written, here(zone)).ms) == utc
+    assert format_time(read_time(written, here(zone)).ms) == utc
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
 def test_skipped_hour_is_read_within_an_hour_of_what_was_meant(zone: str) -> None:
     day = "2026-03-29" if zone == "Europe/Berlin" else "2026-03-08"
-    before, after = (read(f"{day}T{clock}:00", here(zone)).ms for clock in ("01:59", "03:00"))
-    assert before - HOUR <= read(f"{day}T02:30:00", here(zone)).ms <= after + HOUR
+    before, after = (read_time(f"{day}T{clock}:00", here(zone)).ms for clock in ("01:59", "03:00"))
+    assert before - HOUR <= read_time(f"{day}T02:30:00", here(zone)).ms <= after + HOUR
 
 
 def test_date_alone_is_its_first_local_moment() -> None:
-    moment = read(" 2026-10-25 ", here("Europe/Berlin"))
+    moment = read_time(" 2026-10-25 ", here("Europe/Berlin"))
     assert format_time(moment.ms) == "2026-10-24T22:00:00.000Z"
     assert moment.assumed == "a date without a time is taken as its first moment, local"
 
@@ -105,12 +105,12 @@ def test_date_alone_is_its_first_local_moment() -> None:
     ],
 )
 def test_time_with_a_zone_needs_no_assumption(written: str, utc: str) -> None:
-    assert read(written, fixed(9)) == (parse_time(utc), None)
+    assert read_time(written, fixed(9)) == (parse_time(utc), None)
 
 
 @pytest.mark.parametrize("written", ["2016-12-31T23:59:60Z", "2016-12-31T23:59:60.9Z", "2016-12-31T23:59:60"])
 def test_leap_second_is_the_last_second_of_its_minute(written: str) -> None:
-    assert in_seconds(read(written, fixed(0)).ms) == "2016-12-31T23:59:59Z"
+    assert in_seconds(read_time(written, fixed(0)).ms) == "2016-12-31T23:59:59Z"
     assert is_utc(written) == written.endswith("Z")
 
 
@@ -126,7 +126,7 @@ def test_leap_second_is_the_last_second_of_its_minute(written: str) -> None:
 )  # fmt: skip
 def test_what_is_no_time_is_refused(written: str) -> None:
     with pytest.raises(Invalid):
-        read(written, fixed(0))
+        read_time(written, fixed(0))
     assert not is_time(written)
     assert not is_utc(written)
 
@@ -134,12 +134,12 @@ def test_what_is_no_time_is_refused(written: str) -> None:
 @pytest.mark.parametrize(("written", "hours"), [("0001-01-01T00:00:00", 14), ("0001-01-01", 1), ("9999-12-31", -25)])
 def test_year_that_ends_up_outside_the_calendar_is_refused(written: str, hours: int) -> None:
     with pytest.raises(Invalid, match="years 1 to 9999"):
-        read(written, fixed(hours))
+        read_time(written, fixed(hours))
 
 
 @pytest.mark.parametrize("written", ["0001-01-01T00:00:00Z", "0001-01-01", "9999-12-31T23:59:59.999", "9999-12-31"])
 def test_first_and_the_last_year_are_years(written: str) -> None:
-    assert EARLIEST <= read(written, fixed(0)).ms <= LATEST
+    assert EARLIEST <= read_time(written, fixed(0)).ms <= LATEST
 
 
 def test_strict_reader_accepts_only_times_with_a_zone() -> None:
@@ -153,10 +153,10 @@ def test_strict_reader_accepts_only_times_with_a_zone() -> None:
 
 @given(st.integers(EARLIEST, LATEST))
 def test_what_is_written_is_read_again(ms: int) -> None:
-    assert read(in_millis(ms), fixed(5)) == (ms, None)
-    assert read(shortest(ms), fixed(5)) == (ms, None)
-    assert read(in_seconds(ms), fixed(5)).ms == ms // 1000 * 1000
-    assert all(is_utc(written) for written in (in_millis(ms), in_seconds(ms), shortest(ms)))
+    assert read_time(in_millis(ms), fixed(5)) == (ms, None)
+    assert read_time(in_shortest_form(ms), fixed(5)) == (ms, None)
+    assert read_time(in_seconds(ms), fixed(5)).ms == ms // 1000 * 1000
+    assert all(is_utc(written) for written in (in_millis(ms), in_seconds(ms), in_shortest_form(ms)))
 
 
 @given(st.integers())
@@ -164,9 +164,9 @@ def test_any_number_can_be_written_as_a_time(ms: int) -> None:
     """Clamped to the calendar: a state may hold anything, and rendering never fails."""
     assert is_utc(in_millis(ms))
     assert is_utc(in_seconds(ms))
-    assert is_utc(shortest(ms))
+    assert is_utc(in_shortest_form(ms))
 
 
 def test_shortest_spelling_leaves_out_no_milliseconds() -> None:
-    assert shortest(1_763_200_000_000) == "2025-11-15T09:46:40Z"
-    assert shortest(1_763_200_000_010) == "2025-11-15T09:46:40.010Z"
+    assert in_shortest_form(1_763_200_000_000) == "2025-11-15T09:46:40Z"
+    assert in_shortest_form(1_763_200_000_010) == "2025-11-15T09:46:40.010Z"

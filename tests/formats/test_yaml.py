@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.formats.entries import same
+from holdfast.formats.entries import is_same
 from holdfast.formats.text import yaml
 from holdfast.formats.text.read import read_yaml
-from holdfast.formats.text.yaml import written
+from holdfast.formats.text.yaml import render_yaml
 from holdfast.formats.text.yaml_edit import comments
 from tests.formats.contract_documents import documents, edits
 
@@ -39,19 +39,19 @@ def back(text: str) -> Json:
 
 @given(objects | values)
 def test_what_is_written_reads_back_as_the_same_data(value: Json) -> None:
-    assert same(back(written(value)), value)
+    assert is_same(back(render_yaml(value)), value)
 
 
 def test_layout_is_the_one_people_know() -> None:
     value: Json = {"a": "x", "list": [{"b": 1, "c": []}, ["d"]], "no": None, "o": {"p": {}}, "big": 1e16}
-    assert written(value) == (
+    assert render_yaml(value) == (
         'a: "x"\nlist:\n  - b: 1\n    c: []\n  - - "d"\n"no": null\no:\n  p: {}\nbig: 1.0e+16\n'
     )
 
 
 def test_too_long_key_is_written_with_a_question_mark() -> None:
     value: Json = {"k" * 2000: {"inner": 1}, "l": 2}
-    assert same(back(written(value)), value)
+    assert is_same(back(render_yaml(value)), value)
 
 
 # ── over what is there ───────────────────────────────────────────────────────────────────────────────────
@@ -82,9 +82,9 @@ def test_over_any_text_the_data_is_right_and_every_comment_is_there(data: st.Dat
     after: dict[str, Json] = {**data.draw(objects)}
     if data.draw(st.booleans()):
         after = {**before, **after}
-    old = commented(written(before), data)
-    made = written(after, over=old)
-    assert same(unordered(back(made)), unordered(after))
+    old = commented(render_yaml(before), data)
+    made = render_yaml(after, over=old)
+    assert is_same(unordered(back(made)), unordered(after))
     assert sorted(comments(made)) == sorted(comments(old))
 
 
@@ -92,17 +92,17 @@ def test_over_any_text_the_data_is_right_and_every_comment_is_there(data: st.Dat
 def test_over_a_plan_that_another_program_went_on_with(data: st.DataObject) -> None:
     before, after = data.draw(edits())
     part = data.draw(st.sampled_from([name for name in ("state", "plan", "entry") if name in before]))
-    old = commented(written(before[part]), data)
-    made = written(after[part], over=old)
-    assert same(unordered(back(made)), unordered(after[part]))
+    old = commented(render_yaml(before[part]), data)
+    made = render_yaml(after[part], over=old)
+    assert is_same(unordered(back(made)), unordered(after[part]))
     assert sorted(comments(made)) == sorted(comments(old))
 
 
 @given(st.data())
 def test_nothing_changes_where_nothing_differs(data: st.DataObject) -> None:
     document = data.draw(documents())
-    old = commented(written(document["state"]), data)
-    assert written(document["state"], over=old) == old
+    old = commented(render_yaml(document["state"]), data)
+    assert render_yaml(document["state"], over=old) == old
 
 
 PLAN = """\
@@ -135,25 +135,25 @@ def test_only_what_differs_is_touched() -> None:
     expected = PLAN.replace("status: pending  # soon", 'status: "completed"  # soon') + (
         '  - task_id: "c"\n    artifacts:\n      - "x.py"\nowner: "me"\n'
     )
-    assert written(plan, over=PLAN) == expected
+    assert render_yaml(plan, over=PLAN) == expected
 
 
 def test_removed_key_leaves_its_comments() -> None:
     over = "a: 1\n# about b\nb: 2  # beside b\nc: 3\n"
-    assert written({"a": 1, "c": 4}, over=over) == "a: 1\n# about b\n# beside b\nc: 4\n"
+    assert render_yaml({"a": 1, "c": 4}, over=over) == "a: 1\n# about b\n# beside b\nc: 4\n"
 
 
 def test_value_that_was_left_out_is_filled_in() -> None:
-    assert written({"a": "x", "b": 1}, over="a:   # nobody yet\nb: 1\n") == 'a: "x"   # nobody yet\nb: 1\n'
+    assert render_yaml({"a": "x", "b": 1}, over="a:   # nobody yet\nb: 1\n") == 'a: "x"   # nobody yet\nb: 1\n'
 
 
 def test_windows_line_ends_stay() -> None:
-    assert written({"a": 1, "b": 3, "c": 4}, over="a: 1\r\nb: 2\r\n") == "a: 1\r\nb: 3\r\nc: 4\r\n"
+    assert render_yaml({"a": 1, "b": 3, "c": 4}, over="a: 1\r\nb: 2\r\n") == "a: 1\r\nb: 3\r\nc: 4\r\n"
 
 
 @pytest.mark.parametrize("over", ["a: [", "a: &x 1\nb: *x\n", "<<<<<<< ours\na: 1\n=======\n", "\0", "  \n"])
 def test_what_is_no_yaml_that_we_read_is_replaced(over: str) -> None:
-    assert written({"a": 1}, over=over) == "a: 1\n"
+    assert render_yaml({"a": 1}, over=over) == "a: 1\n"
 
 
 DOCUMENT: Json = {
@@ -182,7 +182,7 @@ unknown: 1  # nobody's
 
 def test_broken_text_keeps_comments_next_to_keys_and_the_order_of_keys() -> None:
     assert (
-        yaml.written(DOCUMENT, over=TORN)
+        yaml.render_yaml(DOCUMENT, over=TORN)
         == """\
 # nobody's
 # head
@@ -210,12 +210,12 @@ tasks:
     | st.lists(st.sampled_from(TORN.splitlines())).map("\n".join)
 )
 def test_whatever_stood_there_the_document_is_written_whole(text: str) -> None:
-    made = yaml.written(DOCUMENT, over=text)
+    made = yaml.render_yaml(DOCUMENT, over=text)
     assert read_yaml(made.encode("utf-8", "replace"), "-").value == DOCUMENT
 
 
 @given(st.lists(st.sampled_from(TORN.splitlines()), unique=True))
 def test_no_comment_line_is_lost(lines: list[str]) -> None:
     torn = "\n".join(["a: [", *lines])
-    made = comments(yaml.written(DOCUMENT, over=torn))
+    made = comments(yaml.render_yaml(DOCUMENT, over=torn))
     assert {line.strip() for line in lines if line.strip().startswith("#")} <= set(made)

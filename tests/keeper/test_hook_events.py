@@ -221,13 +221,16 @@ def shown(keeper: Keeper, session: SessionHandle, name: str) -> list[Document]:
     from holdfast.core.fold import fold
 
     events = list(keeper.store().events(session.id))
-    return [render_with_remainder(fold(events[:count]), registry.named(name)) for count in range(1, len(events) + 1)]
+    return [
+        render_with_remainder(fold(events[:count]), registry.format_named(name))
+        for count in range(1, len(events) + 1)
+    ]
 
 
 @pytest.mark.parametrize("name", registry.NAMES)
 def test_base_version_of_an_edited_copy_is_determined(keeper: Keeper, session: SessionHandle, name: str) -> None:
     work(keeper, session, 24)
-    rules = registry.named(name)
+    rules = registry.format_named(name)
     events = list(keeper.store().events(session.id))
     random.Random(4).shuffle(events)
     for version in shown(keeper, session, name):
@@ -238,7 +241,7 @@ def test_base_version_of_an_edited_copy_is_determined(keeper: Keeper, session: S
 
 def test_latest_of_equally_near_versions_counts(keeper: Keeper, session: SessionHandle) -> None:
     """The edit must not undo what happened between them."""
-    rules = registry.named("timer")
+    rules = registry.format_named("timer")
     work(keeper, session, 3)
     nearest = base_version.nearest_version(list(keeper.store().events(session.id)), rules, {})
     assert nearest is not None
@@ -254,7 +257,7 @@ def test_base_version_is_searched_among_the_last_versions_only(
 ) -> None:
     monkeypatch.setattr(base_version, "MAX_VERSIONS", 5)
     work(keeper, session, 24)
-    rules = registry.named("orchestrator")
+    rules = registry.format_named("orchestrator")
     every = shown(keeper, session, "orchestrator")
     events = list(keeper.store().events(session.id))
     assert base_version.nearest_version(events, rules, every[-5]) == every[-5]
@@ -263,7 +266,7 @@ def test_base_version_is_searched_among_the_last_versions_only(
 
 def test_versions_include_the_stored_remainder(keeper: Keeper, session: SessionHandle) -> None:
     """A copy made before a remainder was stored differs from one made after."""
-    rules = registry.named("orchestrator")
+    rules = registry.format_named("orchestrator")
     before = render_with_remainder(session.state(), rules)
     kept = remainder_event(session.state(), rules, {**before, "x-own": "kept"})
     assert kept is not None
@@ -277,4 +280,4 @@ def test_versions_include_the_stored_remainder(keeper: Keeper, session: SessionH
 
 
 def test_base_version_is_none_without_events() -> None:
-    assert base_version.nearest_version([], registry.named("timer"), {}) is None
+    assert base_version.nearest_version([], registry.format_named("timer"), {}) is None

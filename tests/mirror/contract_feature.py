@@ -9,7 +9,7 @@ from holdfast import Keeper
 from holdfast.core.fold import fold
 from holdfast.core.fold import read_data as data_of
 from holdfast.formats import registry as formats
-from holdfast.formats.contract.history import line
+from holdfast.formats.contract.history import history_line
 from holdfast.formats.mirror.contract import feature_dirs, registry
 from holdfast.formats.mirror.contract.check import examine
 from holdfast.formats.text.read import read_yaml
@@ -35,10 +35,11 @@ class Feature:
             if paused:
                 session.pause("lunch")
             events = keeper.events(session.id)
-        rules = formats.named("contract")
+        rules = formats.format_named("contract")
         self.document = rules.render(fold(events, session.id))
         self.lines = [
-            line(event, data_of(event), fold(events[: number + 1], session.id)) for number, event in enumerate(events)
+            history_line(event, data_of(event), fold(events[: number + 1], session.id))
+            for number, event in enumerate(events)
         ]
         self.root = root
         self.id = str(self.document["state"]["feature_id"])  # type: ignore[index,call-overload]

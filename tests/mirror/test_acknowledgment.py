@@ -61,7 +61,7 @@ def test_second_agent_adds_a_section(root: Path, spec: Path) -> None:
     before = text(root)
     acknowledge(root, spec, "two")
     assert text(root).startswith(before)
-    assert [item.agent for item in acknowledgment.acknowledged(str(root))] == ["one", "two"]
+    assert [item.agent for item in acknowledgment.read_acknowledgments(str(root))] == ["one", "two"]
 
 
 def test_agent_that_acknowledges_again_renews_only_its_section(root: Path, spec: Path) -> None:
@@ -73,7 +73,7 @@ def test_agent_that_acknowledges_again_renews_only_its_section(root: Path, spec:
     before = text(root)
     spec.write_text(SPEC.replace("1.0", "1.1"))
     acknowledge(root, spec, "one", NOW + 86_400_000)
-    one, two = acknowledgment.acknowledged(str(root))
+    one, two = acknowledgment.read_acknowledgments(str(root))
     assert (one.agent, one.version, one.date) == ("one", "1.1", "2026-11-07T21:20:00Z")
     assert two.version == "1.0"
     assert text(root).startswith("Kept by Ann.\n\n# Contract Acknowledgment\n\nAgent: one\n")

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.formats import registry
-from holdfast.formats.document_paths import covered
+from holdfast.formats.document_paths import is_covered
 from holdfast.formats.text.read import read
 from tests.support.mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIMER, Project
 
@@ -57,7 +57,7 @@ def edited(value: Any, place: tuple[Any, ...], new: Any) -> Any:
 def is_derived(name: str, place: tuple[Any, ...]) -> bool:
     kind, *inside = PARTS.get(name, (name,))
     meant = (*inside, *(place[2:] if name == "registry" else place))
-    return covered(registry.named(kind).derived, meant)
+    return is_covered(registry.format_named(kind).derived, meant)
 
 
 def check_edit_of(project: Project, name: str, place: tuple[Any, ...], new: Any) -> None:

@@ -84,7 +84,7 @@ def test_reading_is_limited(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def written_events(path: str, tail: int | None) -> history.WrittenEvents:
     with open(path, "rb") as file:
-        return history._written(file.fileno(), tail)
+        return history._written_events(file.fileno(), tail)
 
 
 def test_tail_shows_which_events_exist(path: str) -> None:
@@ -111,13 +111,13 @@ def test_writer_missing_in_the_tail_is_searched_in_the_whole_file(path: str) -> 
 def test_append_reads_a_constant_amount(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     history.append(path, [line(number, pad="x" * 500) for number in range(1, 401)])
     asked: list[int | None] = []
-    real = history._written
+    real = history._written_events
 
     def spied(fd: int, tail: int | None) -> history.WrittenEvents:
         asked.append(tail)
         return real(fd, tail)
 
-    monkeypatch.setattr(history, "_written", spied)
+    monkeypatch.setattr(history, "_written_events", spied)
     history.append(path, [line(401)])
     assert asked == [history._TAIL]
 

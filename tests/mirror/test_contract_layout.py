@@ -194,16 +194,16 @@ def test_creation_that_died_before_its_rename_is_undone(root: Path) -> None:
     (dead / "artifacts").mkdir(parents=True)
     (dead / "state.yaml").write_text("half")
     (dead / ".holdfast-00.tmp").write_text("half")
-    assert len(feature_dirs.settle(str(root))) == 1
+    assert len(feature_dirs.finish_interrupted(str(root))) == 1
     assert not dead.exists()
-    assert feature_dirs.settle(str(root)) == []
+    assert feature_dirs.finish_interrupted(str(root)) == []
 
 
 def test_creation_that_died_before_its_registry_entry_is_completed(root: Path) -> None:
     feature_dirs.create(str(root), document())
     (root / "active-features.yaml").unlink()
     (root / ID / ".unregistered").write_text(json.dumps(document(status="paused")["entry"]))
-    assert feature_dirs.settle(str(root)) == [f"Feature {ID} was created but not listed: it is now."]
+    assert feature_dirs.finish_interrupted(str(root)) == [f"Feature {ID} was created but not listed: it is now."]
     assert registry.entries(str(root)) == [document(status="paused")["entry"]]
     assert not (root / ID / ".unregistered").exists()
 
@@ -212,7 +212,7 @@ def test_foreign_file_in_a_temporary_directory_is_not_removed(root: Path) -> Non
     root.mkdir()
     (root / ".creating-0123").mkdir()
     (root / ".creating-0123" / "thesis.doc").write_text("keep")
-    assert feature_dirs.settle(str(root)) == []
+    assert feature_dirs.finish_interrupted(str(root)) == []
     assert (root / ".creating-0123" / "thesis.doc").read_text() == "keep"
 
 
@@ -220,7 +220,7 @@ def test_settle_leaves_an_unmerged_registry_alone(root: Path) -> None:
     feature_dirs.create(str(root), document())
     (root / "active-features.yaml").write_text("<<<<<<< a\n=======\n>>>>>>> b\n")
     (root / ID / ".unregistered").write_text(json.dumps(document()["entry"]))
-    assert "cannot be listed" in feature_dirs.settle(str(root))[0]
+    assert "cannot be listed" in feature_dirs.finish_interrupted(str(root))[0]
     assert (root / ID / ".unregistered").exists()
     assert (root / "active-features.yaml").read_text() == "<<<<<<< a\n=======\n>>>>>>> b\n"
 
@@ -244,7 +244,7 @@ def test_fifty_concurrent_processes_create_a_feature_each(root: Path) -> None:
     expected = sorted(f"feature-{number}-2026-11-15" for number in range(50))
     assert sorted(map(str, ids(root))) == expected
     assert visible_names(root) == sorted(["README.md", "active-features.yaml", *expected])
-    assert feature_dirs.settle(str(root)) == []
+    assert feature_dirs.finish_interrupted(str(root)) == []
     assert [name for name in os.listdir(root) if name.endswith(".tmp")] == []
 
 
@@ -377,7 +377,7 @@ def all_writes(root: Path) -> list[HoldfastError]:
     for attempt in (
         lambda: feature_dirs.create(str(root), document()),
         lambda: feature_files.update(str(root), document(), [{"command": "x"}]),
-        lambda: feature_dirs.settle(str(root)),
+        lambda: feature_dirs.finish_interrupted(str(root)),
         lambda: registry.put(str(root), document()["entry"]),
         lambda: feature_files.read(str(root), ID),
     ):

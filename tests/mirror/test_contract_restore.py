@@ -185,7 +185,7 @@ def test_foreign_lines_restore_what_they_contain(foreign: Path) -> None:
 def test_restored_files_are_valid_by_the_contract(foreign: Path, lines: list[dict[str, Any]]) -> None:
     (foreign / OLD / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     restore(str(foreign), now=NOW)
-    rules = formats.named("contract")
+    rules = formats.format_named("contract")
     for path in (foreign / "active-features.yaml", *(foreign / OLD / name for name in FILES)):
         value = loaded(path)
         kind = rules.detects(value)
@@ -329,9 +329,9 @@ def test_interrupted_creation_is_settled_first(feature: Feature) -> None:
 
 
 def test_conflict_markers_are_distinguished_from_yaml() -> None:
-    assert yaml_files.unmerged(b"a: 1\n<<<<<<< HEAD\n")
-    assert yaml_files.unmerged(b"a: 1\r\n>>>>>>> x\r\n")
-    assert not yaml_files.unmerged(b"a: '<<<<<<< HEAD'\n# =======\n<<: 1\n")
+    assert yaml_files.has_conflict_markers(b"a: 1\n<<<<<<< HEAD\n")
+    assert yaml_files.has_conflict_markers(b"a: 1\r\n>>>>>>> x\r\n")
+    assert not yaml_files.has_conflict_markers(b"a: '<<<<<<< HEAD'\n# =======\n<<: 1\n")
 
 
 def test_temporaries_of_killed_writers_are_removed_once_they_are_old(feature: Feature) -> None:

@@ -40,7 +40,7 @@ def test_only_the_changed_session_is_rendered(tmp_path: Path, monkeypatch: pytes
     with project.open() as keeper:
         keeper.collect()
     rendered: list[tuple[str, str]] = []
-    for rules in {type(formats.named(name)) for name in FORMATS} | {ContractFormat}:
+    for rules in {type(formats.format_named(name)) for name in FORMATS} | {ContractFormat}:
         real = rules.render
 
         def counted(self: ContractFormat, state: State, real: object = real) -> Document:
@@ -72,7 +72,7 @@ def test_registry_entry_edited_in_place_equals_a_full_rewrite(name: str, tmp_pat
     registry.put(str(tmp_path), {**entry})
     whole = yaml_files.load(str(path))
     assert whole is not None
-    assert yaml_files.parsed(quick, "").value == {key: value for key, value in whole.value.items() if key != "other"}
+    assert yaml_files.parse(quick, "").value == {key: value for key, value in whole.value.items() if key != "other"}
     assert b"# Hers." in quick
     assert len(quick.splitlines()) == len(PLAIN.splitlines())
 

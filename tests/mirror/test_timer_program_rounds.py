@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from holdfast import Keeper
 from holdfast.core.times import MINUTE, SECOND, parse_time
 from holdfast.formats.timer.fields import TIMEOUT
-from holdfast.formats.timestamps import shortest
+from holdfast.formats.timestamps import in_shortest_form
 from holdfast.machine.wall import Wall
 from tests.support.mirrored_project import TIMER, Project
 from tests.support.scale import scale
@@ -44,7 +44,7 @@ class Program:
         name = "20300105-domain-login"
         self.document: dict[str, Any] = {
             "sessionId": name, "scope": "Domain", "task": "Create value object", "branchName": f"session/{name}",
-            "status": "IN_PROGRESS", "startTime": shortest(BEGAN), "lastMessageTime": shortest(BEGAN),
+            "status": "IN_PROGRESS", "startTime": in_shortest_form(BEGAN), "lastMessageTime": in_shortest_form(BEGAN),
             "actualWorkingMs": 0, "totalPausedMs": 0, "pauses": [],
             "reminders": {name: False for _, name in REMINDERS}, "summary": "Starting work",
         }  # fmt: skip
@@ -112,12 +112,18 @@ class Program:
 
     def _begin(self, kind: str, reason: str) -> None:
         self.document["pauses"].append(
-            {"type": kind, "reason": reason, "startTime": shortest(self.now), "endTime": None, "durationMs": 0}
+            {
+                "type": kind,
+                "reason": reason,
+                "startTime": in_shortest_form(self.now),
+                "endTime": None,
+                "durationMs": 0,
+            }
         )
         self.document["status"] = "PAUSED"
 
     def _resume(self, pause: dict[str, Any]) -> None:
-        pause |= {"endTime": shortest(self.now), "durationMs": self.now - parse_time(pause["startTime"])}
+        pause |= {"endTime": in_shortest_form(self.now), "durationMs": self.now - parse_time(pause["startTime"])}
         self.document["totalPausedMs"] = sum(item["durationMs"] for item in self.document["pauses"])
         self.document["status"] = "IN_PROGRESS"
 
@@ -125,8 +131,8 @@ class Program:
         habit = self._habits[kind]
         self.document["pauses"].append(
             {
-                "type": kind, "reason": reason, "startTime": shortest(since),
-                "endTime": None if habit == "open" else shortest(self.now), "durationMs": self.now - since,
+                "type": kind, "reason": reason, "startTime": in_shortest_form(since),
+                "endTime": None if habit == "open" else in_shortest_form(self.now), "durationMs": self.now - since,
             }
         )  # fmt: skip
         self.document["totalPausedMs"] += self.now - since
@@ -134,7 +140,7 @@ class Program:
 
     def _touch(self) -> None:
         document = self.document
-        document["lastMessageTime"] = shortest(self.now)
+        document["lastMessageTime"] = in_shortest_form(self.now)
         self._last = self.now
         is_open = self._open()
         if is_open is not None and is_open["type"] == "MANUAL":
@@ -249,13 +255,13 @@ def test_session_resumes_when_the_program_changes_the_status_only(
         if looks:
             assert made.status() == "paused"
         if resumed_by_message:
-            program.document["lastMessageTime"] = shortest(program.now)
+            program.document["lastMessageTime"] = in_shortest_form(program.now)
         program.document["status"] = "IN_PROGRESS"
         program.write()
         assert made.status() == "in_progress"
         assert made.project.json(TIMER)["status"] == "IN_PROGRESS"
         (pause,) = made.project.json(TIMER)["pauses"]
-        assert (pause["type"], pause["endTime"]) == ("MANUAL", shortest(program.now))
+        assert (pause["type"], pause["endTime"]) == ("MANUAL", in_shortest_form(program.now))
         program.now += 2 * MINUTE
         assert made.status() == "in_progress"
         assert made.project.json(TIMER)["actualWorkingMs"] == (10 if paused_by_message else 9) * MINUTE

@@ -15,7 +15,7 @@ from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.formats import registry
 from holdfast.formats.export import export_document
-from holdfast.formats.mirror.contract.feature_files import gathered
+from holdfast.formats.mirror.contract.feature_files import read_feature_document
 from holdfast.formats.validate import Validator
 
 FORMATS = ("orchestrator", "timer", "contract", "craft")
@@ -95,7 +95,7 @@ class Project:
         current = keeper.store().current(str(keeper.place.root))
         expected: dict[Path, object] = {}
         for name in formats:
-            rules = registry.named(name)
+            rules = registry.format_named(name)
             assert tree.failures.get(name) is None
             for session in tree.sessions.get(name, ()):
                 state = keeper.store().state(session)
@@ -110,7 +110,7 @@ class Project:
                 elif name == "craft":
                     expected[root / CRAFT / f"{alias}.json"] = document
                 elif name == "contract":
-                    gathered_files = gathered(str(root / CONTRACT / alias))
+                    gathered_files = read_feature_document(str(root / CONTRACT / alias))
                     assert {**gathered_files, "history": None} == {**document, "history": None}
         for path, meant in expected.items():
             assert json.loads(path.read_text()) == meant, path

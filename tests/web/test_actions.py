@@ -315,7 +315,7 @@ def test_formats_and_reports_are_downloaded(ui: OpenDashboard) -> None:
         if kind == "report":
             assert "Work in saving" in content.decode()
         else:
-            rules = registry.named(form)
+            rules = registry.format_named(form)
             value = read(content, end).value
             shape = rules.detects(value)
             assert shape is not None

@@ -17,7 +17,7 @@ from holdfast.conversations.connect import detect
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.formats import export
 from holdfast.formats.mirror.layouts import LAYOUTS
-from holdfast.formats.registry import NAMES, named
+from holdfast.formats.registry import NAMES, format_named
 from holdfast.formats.remainder import render_with_remainder
 from holdfast.keeper import doctor
 from tests.support.connect_setup import ConnectSetup
@@ -215,7 +215,7 @@ def test_contract_features_that_became_links_are_left_alone(setup: ConnectSetup,
 @pytest.mark.parametrize("format_", NAMES)
 def test_export_writes_through_no_link(setup: ConnectSetup, outside: Path, format_: str) -> None:
     """Whatever it leads to."""
-    rules = named(format_)
+    rules = format_named(format_)
     document = render_with_remainder(setup.keeper.start("G").state(), rules)
     for target in (outside / "file.json", outside / "missing"):
         (setup.project / "out.json").symlink_to(target)

@@ -162,10 +162,10 @@ def _extra(session: Session) -> list[tuple[str, str]]:
 
 def _own_fields(kept: object) -> Iterator[tuple[str, str]]:
     """The unknown fields in what is kept of a document (see `formats.remainder`), by their paths."""
-    from holdfast.formats.document_paths import written
+    from holdfast.formats.document_paths import format_place
 
     for place, value in _unknown(kept.get("keep") if isinstance(kept, dict) else None):
-        yield written(place), value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        yield format_place(place), value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _unknown(kept: object, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:

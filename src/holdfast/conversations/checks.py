@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from holdfast.conversations.connect.mcp_entry import NAME, by_hand, called
+from holdfast.conversations.connect.mcp_entry import NAME, by_hand, call_of
 from holdfast.conversations.ingest.drain import waiting_elsewhere
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import DAY, HOUR, format_time
@@ -63,14 +63,14 @@ def _has_place(connection: AgentConnection) -> bool:
 
 def _check_readable(ws: Workspace, recorded: list[AgentConnection]) -> Check | None:
     """Check for settings files that cannot be read: whether they hold anything of ours is unknown."""
-    from holdfast.conversations.connect.file_plan import current, decoded, editing
+    from holdfast.conversations.connect.file_plan import decoded, editing, read_current
 
     problems: list[str] = []
     agents: list[tuple[str, str | None]] = []
     for connection in recorded:
         for file in connection.files if _has_place(connection) else ():
             try:
-                data = current(file.path, connection.project)
+                data = read_current(file.path, connection.project)
                 if data is not None and not file.own:
                     editing(file.path).plain(decoded(data, file.path), file.path)
             except HoldfastError as error:
@@ -95,8 +95,8 @@ def _check_server_entries(ws: Workspace, active: list[AgentConnection]) -> Check
         for connection in active
         for file in connection.files
         for value in (file.receipt.values if file.receipt is not None else ())
-        if value.at[-1] == NAME and called(value.value)
-        if not (call := called(at_path(detect.read(file.path, connection.project), value.at)))
+        if value.at[-1] == NAME and call_of(value.value)
+        if not (call := call_of(at_path(detect.read(file.path, connection.project), value.at)))
         or not (detect.all_ours(ws.home.path, connection.scope)(call) or by_hand(call))
     ]
     if not lost:
@@ -122,16 +122,16 @@ def _setups(ws: Workspace) -> list[AgentSetup]:
     return setups
 
 
-def _connect_command(ws: Workspace, wanted: Iterable[tuple[str, str | None]]) -> str:
+def _connect_command(ws: Workspace, setups: Iterable[tuple[str, str | None]]) -> str:
     """The commands that connect agents, each in the scope of its project, or in the person's."""
     by_project: dict[str | None, list[str]] = {}
-    for name, project in sorted(set(wanted), key=str):
+    for name, project in sorted(set(setups), key=str):
         by_project.setdefault(project, []).append(name)
-    here = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
+    current_project = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
     return "; ".join(
         f"holdfast connect {' '.join(names)}"
         + ("" if project is None else " --scope project")
-        + ("" if project in (None, here) else f" --project {shlex.quote(str(project))}")
+        + ("" if project in (None, current_project) else f" --project {shlex.quote(str(project))}")
         for project, names in by_project.items()
     )
 
@@ -178,13 +178,13 @@ def _callers(
     """The agents that call a script of ours, each in its project or in the person's settings, and in which files."""
     from holdfast.conversations.connect import detect
 
-    here = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
+    current_project = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
     callers = {
         (connection.agent, connection.project): [file.path for file in connection.files] for connection in active
     }
     for setup in setups:
         if setup.connected in detect.SCOPES and not _has_only_manual_server(setup):
-            callers[setup.name, here if setup.connected == "project" else None] = list(setup.files)
+            callers[setup.name, current_project if setup.connected == "project" else None] = list(setup.files)
     return callers
 
 
@@ -231,10 +231,10 @@ def _check_server(ws: Workspace, setups: list[AgentSetup]) -> Check | None:
     if not lost:
         return None
     problems = [f"the MCP server in {server.path} calls {server.missing}, which is missing" for _, server in lost]
-    here = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
+    current_project = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
     own = [(name, None) for name, server in lost if server.scope == "user" and server.by_hand is None]
     theirs = [server.path for _, server in lost if server.by_hand is not None]
-    fix = f"Put the program on the PATH; {here} shares only its name."
+    fix = f"Put the program on the PATH; {current_project} shares only its name."
     if own:
         fix = _connect_command(ws, own)
     elif theirs:

@@ -209,10 +209,10 @@ class AgentConformance:
         marks: dict[tuple[str, str], Payload] = {}
         for sample in self.samples:
             event = self.agent.parse(sample.payload)
-            again = self.agent.parse(copy.deepcopy(sample.payload))
-            if event is None or again is None or not event.mark:
+            copied = self.agent.parse(copy.deepcopy(sample.payload))
+            if event is None or copied is None or not event.mark:
                 continue
-            assert event.mark == again.mark
+            assert event.mark == copied.mark
             assert len(event.mark) <= 1_000
             other = marks.setdefault((event.conversation, event.mark), sample.payload)
             assert other == sample.payload, f"{sample.name}: {event.mark}"
@@ -299,7 +299,7 @@ class AgentConformance:
         reply.stderr.encode()
         texts: Iterator[str] = iter([reply.stdout])
         if reply.stdout.lstrip().startswith("{"):
-            texts = _texts(json.loads(reply.stdout), apart="terminalSequence")
+            texts = _texts(json.loads(reply.stdout), excluded="terminalSequence")
             sequence = json.loads(reply.stdout).get("terminalSequence")
             if sequence is not None:
                 assert sequence.startswith("\x1b]")
@@ -313,35 +313,35 @@ def _is_harmless(text: str) -> bool:
     return not any(unicodedata.category(name) == "Cc" and name not in "\n\t" for name in text)
 
 
-def _texts(value: Json, apart: str | None = None) -> Iterator[str]:
+def _texts(value: Json, excluded: str | None = None) -> Iterator[str]:
     """Every text in it, names of fields included."""
     if type(value) is str:
         yield value
     elif type(value) is list:
         for item in value:
-            yield from _texts(item, apart)
+            yield from _texts(item, excluded)
     elif type(value) is dict:
         for name, item in value.items():
             yield name
-            if name != apart:
-                yield from _texts(item, apart)
+            if name != excluded:
+                yield from _texts(item, excluded)
 
 
-def _missing_signals(event: HookEvent, wanted: Sequence[dict[str, Json]]) -> list[Json]:
-    """The wanted signals that the event does not have."""
+def _missing_signals(event: HookEvent, expected: Sequence[dict[str, Json]]) -> list[Json]:
+    """The expected signals that the event does not have."""
     signals = [{"kind": type(signal).__name__, **msgspec.to_builtins(signal)} for signal in event.signals]
-    return [entry for entry in wanted if not any(_covers(signal, entry) for signal in signals)]
+    return [entry for entry in expected if not any(_covers(signal, entry) for signal in signals)]
 
 
-def _covers(value: Json, wanted: Json) -> bool:
-    if type(wanted) is dict:
+def _covers(value: Json, expected: Json) -> bool:
+    if type(expected) is dict:
         return type(value) is dict and all(
-            name in value and _covers(value[name], item) for name, item in wanted.items()
+            name in value and _covers(value[name], item) for name, item in expected.items()
         )
-    if type(wanted) is list:
+    if type(expected) is list:
         some = value if type(value) in (list, tuple) else None
-        return isinstance(some, (list, tuple)) and len(some) == len(wanted) and all(map(_covers, some, wanted))
-    return value == wanted
+        return isinstance(some, (list, tuple)) and len(some) == len(expected) and all(map(_covers, some, expected))
+    return value == expected
 
 
 def _paths(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

@@ -63,7 +63,7 @@ class FollowedTranscript(msgspec.Struct, gc=False):
 # ── what a transcript says ───────────────────────────────────────────────────────────────────────────────
 
 
-def described(transcript: Transcript) -> ConversationUpdated:
+def describe(transcript: Transcript) -> ConversationUpdated:
     """The details of the whole conversation."""
     prompts = [timed.signal for timed in transcript.signals if isinstance(timed.signal, Prompted)]
     goal = next((goal for prompt in prompts if (goal := goal_of(prompt.text))), None)
@@ -81,18 +81,18 @@ def described(transcript: Transcript) -> ConversationUpdated:
 
 def share(whole: ConversationUpdated, others: Iterable[State]) -> ConversationUpdated:
     """The details without what other sessions have of the conversation: a cost must not be counted twice."""
-    left = {name: getattr(whole, name) for name in _COUNTED}
+    remaining = {name: getattr(whole, name) for name in _COUNTED}
     cost = whole.cost_usd
     for state in others:
         known = state.conversations.get(f"{whole.agent}\n{whole.id}")
         for name in _COUNTED:
-            left[name] = max(0, left[name] - _known(state, known, name))
+            remaining[name] = max(0, remaining[name] - _known(state, known, name))
         if cost is not None and known is not None and known.cost_usd is not None:
             cost = max(0.0, round(cost - known.cost_usd, 6))
-    return msgspec.structs.replace(whole, cost_usd=cost, **left)
+    return msgspec.structs.replace(whole, cost_usd=cost, **remaining)
 
 
-def as_we_counted(ws: Workspace, states: Iterable[State], agent: str, conversation: str) -> Iterator[State]:
+def with_our_counts(ws: Workspace, states: Iterable[State], agent: str, conversation: str) -> Iterator[State]:
     """The sessions that our devices linked the conversation to, with the counts that our devices recorded.
 
     Other writers could claim all of any conversation's counts, and nothing would be left for our sessions.
@@ -106,14 +106,14 @@ def as_we_counted(ws: Workspace, states: Iterable[State], agent: str, conversati
 
 def _without(ws: Workspace, state: State, others: Collection[str], agent: str, conversation: str) -> State:
     """The state without the counts of a conversation that these writers recorded."""
-    counted: dict[str, ConversationState] = {}
+    conversations: dict[str, ConversationState] = {}
     for event in ws.store().events(state.session):
         if event.type == "conversation.updated" and event.writer not in others:
             data = read_data(event)
             if isinstance(data, ConversationUpdated) and (data.agent, data.id) == (agent, conversation):
                 fields = {name: getattr(data, name) for name in ConversationState.__struct_fields__}
-                counted[f"{agent}\n{conversation}"] = ConversationState(**fields)
-    return msgspec.structs.replace(state, conversations=counted, extra={})
+                conversations[f"{agent}\n{conversation}"] = ConversationState(**fields)
+    return msgspec.structs.replace(state, conversations=conversations, extra={})
 
 
 def _known(state: State, known: ConversationState | None, name: str) -> int:
@@ -148,7 +148,7 @@ def note(transaction: Transaction, reported: Iterable[tuple[Payload, str]]) -> b
     ended = False
     for payload, session in reported:
         signals = payload.event.signals
-        if not any(_ends_turn(signal, alone=len(signals) == 1) for signal in signals):
+        if not any(_ends_turn(signal, is_last_word=len(signals) == 1) for signal in signals):
             continue
         name = _name(payload.event.agent, payload.event.conversation)
         known = _decoded(transaction.remembered(name))
@@ -163,10 +163,10 @@ def note(transaction: Transaction, reported: Iterable[tuple[Payload, str]]) -> b
     return ended
 
 
-def _ends_turn(signal: AnySignal, *, alone: bool) -> bool:
+def _ends_turn(signal: AnySignal, *, is_last_word: bool) -> bool:
     if signal.agent is not None:
         return False
-    return isinstance(signal, Replied | Limited | Closed) or (isinstance(signal, Erred) and alone)
+    return isinstance(signal, Replied | Limited | Closed) or (isinstance(signal, Erred) and is_last_word)
 
 
 def update_due(ws: Workspace, places: AgentDirs, *, patience: float = 5.0) -> None:
@@ -178,25 +178,25 @@ def update_due(ws: Workspace, places: AgentDirs, *, patience: float = 5.0) -> No
     if store is None:
         return
     try:
-        kept = [
+        followed_transcripts = [
             followed for followed in map(_decoded, store.remembered_under(PREFIX).values()) if followed is not None
         ]
     except HoldfastError:
         return
-    for followed in sorted(kept, key=lambda item: item.due or 0):
+    for followed in sorted(followed_transcripts, key=lambda item: item.due or 0):
         # Some programs write a last line after they reported that the conversation is closed.
         grew = followed.closed and followed.path is not None and _size(followed.path) not in (None, followed.size)
         try:
             if followed.due is not None or grew:
                 _update(ws, places, followed, patience)
             elif ws.now() - followed.noted > _FORGET_AFTER:
-                _settle(ws, followed, patience)
+                _save(ws, followed, patience)
         except (Busy, Unreachable):
             return
         except Exception as error:  # noqa: BLE001 (whatever one transcript holds, the others are read)
             message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
             error_log.note(ws.home.path, "transcript", f"{followed.agent}: {message}")
-            _settle(ws, followed, patience)
+            _save(ws, followed, patience)
 
 
 def _update(ws: Workspace, places: AgentDirs, followed: FollowedTranscript, patience: float) -> None:
@@ -216,7 +216,7 @@ def _update(ws: Workspace, places: AgentDirs, followed: FollowedTranscript, pati
                 transcript = next(matching, None)
         if transcript is not None:
             break
-    _settle(ws, followed, patience, transcript)
+    _save(ws, followed, patience, transcript)
 
 
 def _worth_reading(followed: FollowedTranscript, size: int, *, whole: bool) -> bool:
@@ -232,9 +232,7 @@ def _worth_reading(followed: FollowedTranscript, size: int, *, whole: bool) -> b
     )
 
 
-def _settle(
-    ws: Workspace, followed: FollowedTranscript, patience: float, transcript: Transcript | None = None
-) -> None:
+def _save(ws: Workspace, followed: FollowedTranscript, patience: float, transcript: Transcript | None = None) -> None:
     """Record the details and that they were read; forget conversations without activity for days."""
     name = _name(followed.agent, followed.conversation)
     with ws.transaction(patience=patience) as transaction:
@@ -257,11 +255,11 @@ def _record(ws: Workspace, transaction: Transaction, session: str, transcript: T
         return
     sessions = ws.store().find(view.native_name(transcript.agent, transcript.conversation))
     others = (transaction.state(other) for other in sessions if other != session)
-    updated = share(described(transcript), as_we_counted(ws, others, transcript.agent, transcript.conversation))
+    updated = share(describe(transcript), with_our_counts(ws, others, transcript.agent, transcript.conversation))
     prepared = ws.recorder.prepare(updated)
     assert isinstance(prepared, ConversationUpdated)
     news = [
-        *_news(state, prepared, transcript),
+        *_new_events(state, prepared, transcript),
         *continue_parent(ws, state, transcript.agent, transcript.conversation, transcript.parent),
     ]
     key = f"live:{digest(name.encode(errors='surrogatepass'))[:16]}:{mark_of(prepared)}"
@@ -271,7 +269,7 @@ def _record(ws: Workspace, transaction: Transaction, session: str, transcript: T
     )
 
 
-def _news(state: State, updated: ConversationUpdated, transcript: Transcript) -> Iterator[EventData]:
+def _new_events(state: State, updated: ConversationUpdated, transcript: Transcript) -> Iterator[EventData]:
     """The event, if its content is new, and what follows from it for an unfinished session."""
     if is_news(state, updated):
         yield updated
@@ -305,9 +303,9 @@ def _name(agent: str, conversation: str) -> str:
     return PREFIX + digest(view.native_name(agent, conversation).encode(errors="surrogatepass"))[:32]
 
 
-def _decoded(kept: bytes | None) -> FollowedTranscript | None:
+def _decoded(raw: bytes | None) -> FollowedTranscript | None:
     try:
-        return None if kept is None else msgspec.msgpack.decode(kept, type=decodable(FollowedTranscript))
+        return None if raw is None else msgspec.msgpack.decode(raw, type=decodable(FollowedTranscript))
     except msgspec.MsgspecError:  # of another version
         return None
 

@@ -133,7 +133,7 @@ def _reports(ws: Workspace, name: str, agent: str) -> bool:
     from holdfast.conversations.connect.registry import DIRECTORY
 
     try:
-        kept = os.listdir(os.path.join(ws.home.path, DIRECTORY))
+        names = os.listdir(os.path.join(ws.home.path, DIRECTORY))
     except OSError:
         return False
-    return any(name.startswith(agent) for name in kept)
+    return any(name.startswith(agent) for name in names)

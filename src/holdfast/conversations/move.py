@@ -32,7 +32,7 @@ class MovedConversation(NamedTuple):
 def move(ws: Workspace, reference: str, to: str, *, at: int | None = None) -> MovedConversation:
     """Move a conversation, given by its native id, a unique prefix of it, or `agent:id`, to a session."""
     ws.collect()
-    name = meant(ws, reference)
+    name = resolve(ws, reference)
     state = ws.state(to)
     if view.status_of(state) in FINISHED:
         raise Refused(
@@ -73,13 +73,13 @@ def move_within(
     return MovedConversation(name, None if before is None else before.session, to)
 
 
-def meant(ws: Workspace, reference: str) -> str:
+def resolve(ws: Workspace, reference: str) -> str:
     """Resolve a native id, a unique prefix of it, or `agent:id` to one conversation."""
     check_text(reference, "the conversation's id", max_length=MAX_NAME_LENGTH)
     store = ws.existing_store()
     if store is not None and session_of(ws, reference) is not None:
         return reference
-    wanted = reference.lower()
+    lowered = reference.lower()
     matches: dict[str, bool] = {}  # whether the whole id matches
     for row in store.rows(Filter()) if store is not None else ():
         state = store.state(row.id) if store is not None else None
@@ -87,9 +87,9 @@ def meant(ws: Workspace, reference: str) -> str:
             continue
         for native in state.native.values():
             name = view.native_name(native.agent, native.id)
-            if native.id.lower().startswith(wanted) and is_linked(ws, state, name):
-                matches[name] = native.id.lower() == wanted
-    candidates = [name for name, whole in matches.items() if whole] or [
+            if native.id.lower().startswith(lowered) and is_linked(ws, state, name):
+                matches[name] = native.id.lower() == lowered
+    candidates = [name for name, is_whole in matches.items() if is_whole] or [
         name for name in matches if len(reference) >= SHORTEST_PREFIX
     ]
     if not candidates:

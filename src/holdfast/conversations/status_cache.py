@@ -88,14 +88,14 @@ class CachedStatus:
 
 def find(home: str, name: str, directory: str, store: str) -> CachedStatus | None:
     """The session of a conversation while it is unfinished, else that of its work tree; None if not cached yet."""
-    asked = read(conversation_path(home, name))
+    cached = read(conversation_path(home, name))
     key = (name, directory, store_mark(store))
-    if asked is None or (asked.get("name"), asked.get("dir"), asked.get("store")) != key:
+    if cached is None or (cached.get("name"), cached.get("dir"), cached.get("store")) != key:
         return None
-    tree = read(os.path.join(home, DIRECTORY, os.path.basename(str(asked.get("tree")))))
+    tree = read(os.path.join(home, DIRECTORY, os.path.basename(str(cached.get("tree")))))
     if tree is None:
         return None
-    for session in (asked.get("session"), tree.get("session")):
+    for session in (cached.get("session"), tree.get("session")):
         if isinstance(session, str):
             status = read(session_path(home, session))
             if status is None or not isinstance(status.get("pieces"), list):
@@ -107,8 +107,8 @@ def find(home: str, name: str, directory: str, store: str) -> CachedStatus | Non
 
 def find_session(home: str, name: str) -> Fields | None:
     """The cached status of a conversation's session (`agent:id`), if a status line asked for it before."""
-    asked = read(conversation_path(home, name))
-    session = None if asked is None or asked.get("name") != name else asked.get("session")
+    cached = read(conversation_path(home, name))
+    session = None if cached is None or cached.get("name") != name else cached.get("session")
     return read(session_path(home, session)) if isinstance(session, str) else None
 
 
@@ -117,21 +117,21 @@ def is_silent(status: Fields, now: int) -> bool:
     lines = status.get("lines")
     if status.get("finished") is not False or not isinstance(lines, list):
         return False
-    _, pause, _, counted = _at(status, now)
+    _, pause, _, towards_limits = _times_at(status, now)
     if pause in (TIME_LIMIT, PAUSED):
         return False
-    return all(reminded or (not recorded and counted < limit) for limit, _, recorded, reminded in lines)
+    return all(reminded or (not recorded and towards_limits < limit) for limit, _, recorded, reminded in lines)
 
 
 def crossed_limits(status: Fields, now: int) -> list[str]:
     """The limits of working time that are crossed at a time, as text, whether or not that is recorded yet."""
     lines = status.get("lines")
-    counted = _at(status, now)[3]
+    towards_limits = _times_at(status, now)[3]
     # Nothing counts during a break and at its end: limits crossed before it no longer matter.
     return [
         str(words)
         for limit, words, recorded, _ in (lines if isinstance(lines, list) else ())
-        if counted >= limit or (recorded and counted > 0)
+        if towards_limits >= limit or (recorded and towards_limits > 0)
     ]
 
 
@@ -144,19 +144,19 @@ def written_at(status: Fields) -> int:
 
 def work_at(status: Fields, now: int) -> tuple[int, str, int]:
     """Working time at a time in milliseconds, the pause at that time, and how long it has lasted."""
-    return _at(status, now)[:3]
+    return _times_at(status, now)[:3]
 
 
-def _at(status: Fields, now: int) -> tuple[int, str, int, int]:
+def _times_at(status: Fields, now: int) -> tuple[int, str, int, int]:
     """The same, with the working time that counts towards the limits."""
     pieces = status["pieces"]
     assert isinstance(pieces, list)
-    time, pause, paused, counted = 0, "", 0, 0
-    for number, (since, worked, grows, word, began, count) in enumerate(pieces):
+    time, pause, paused, towards_limits = 0, "", 0, 0
+    for number, (since, worked, grows, word, began, towards_at_start) in enumerate(pieces):
         if since > now and number:
             break
         grown = grows * max(now - since, 0)
-        time, pause, counted = worked + grown, word, count + grown
+        time, pause, towards_limits = worked + grown, word, towards_at_start + grown
         # A pause has no length yet while entered work covers its moments.
         paused = max(now - began, 0) if word and not grows else 0
-    return time, pause, paused, counted
+    return time, pause, paused, towards_limits

@@ -91,8 +91,8 @@ def work_pieces(state: State, now: int, rule: LimitRule) -> list[Piece]:
 
 def _measured(state: State, at: int, rule: LimitRule) -> tuple[int, str, int, int]:
     work = view.worktime(state, at)
-    lasting = [] if view.ended_at(state) is not None else [rest for rest in work.pauses if rest.until is None]
-    pause = min(lasting, key=lambda rest: PAUSE_ORDER.index(rest.kind)) if lasting else None
+    open_pauses = [] if view.ended_at(state) is not None else [rest for rest in work.pauses if rest.until is None]
+    pause = min(open_pauses, key=lambda rest: PAUSE_ORDER.index(rest.kind)) if open_pauses else None
     word, began = ("", 0) if pause is None else (PAUSES[pause.kind], pause.since)
     return work.working, word, began, counted_time(state, at, rule).working
 
@@ -166,7 +166,7 @@ def refresh(ws: Workspace, changed: Iterable[str]) -> None:
             if known is None or known.get("session") != current:
                 _write(tree, {"v": status_cache.VERSION, "session": current})
             if current is not None and not os.path.lexists(status_cache.session_path(home, current)):
-                _update(ws, current, wanted=True)
+                _update(ws, current, always=True)
     except Exception as error:  # noqa: BLE001 (a status line must not stop the work itself)
         error_log.note(home, "status cache", f"{type(error).__name__}: {error}")
 
@@ -192,7 +192,7 @@ def forget_conversations(home: str, names: Iterable[str]) -> None:
                 os.unlink(path)
 
 
-def _update(ws: Workspace, session: str, *, wanted: bool = False) -> None:
+def _update(ws: Workspace, session: str, *, always: bool = False) -> None:
     home = ws.home.path
     state = _state(ws, session)
     if state is None:
@@ -202,13 +202,13 @@ def _update(ws: Workspace, session: str, *, wanted: bool = False) -> None:
         path = status_cache.conversation_path(home, view.native_name(native.agent, native.id))
         if not os.path.lexists(path):
             continue
-        wanted = True
+        always = True
         known = status_cache.read(path, msgspec.json.decode)
         if known is not None and known.get("path") == ws.address.key and known.get("session") != session:
             own = _session_of(ws, view.native_name(native.agent, native.id))
             _write(path, dict(known) | {"session": own})
     path = status_cache.session_path(home, session)
-    if wanted or os.path.lexists(path):
+    if always or os.path.lexists(path):
         _write(path, status_fields(state, ws.now(), ws.limit_rule()))
 
 

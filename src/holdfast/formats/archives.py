@@ -22,13 +22,13 @@ class Archives(NamedTuple):
     unknown: int
 
 
-def archives(ws: Workspace) -> Archives:
+def find_archives(ws: Workspace) -> Archives:
     """The archives missing from the store's history. Those with a known id are not opened."""
     folder = os.path.join(ws.place.root, *FOLDER)
     result = Archives([], 0)
     if not os.path.isdir(folder) or any(os.path.islink(path) for path in (folder, os.path.dirname(folder))):
         return result
-    from holdfast.formats.discover import reason
+    from holdfast.formats.discover import error_reason
 
     store, unknown_count = ws.existing_store(), 0
     for name in sorted(os.listdir(folder))[:_MAX_LISTED]:
@@ -41,7 +41,7 @@ def archives(ws: Workspace) -> Archives:
         if error is None:
             unknown_count += 1
         else:
-            result.unreadable.append(("/".join((*FOLDER, name)), reason(error, path)))
+            result.unreadable.append(("/".join((*FOLDER, name)), error_reason(error, path)))
     return result._replace(unknown=unknown_count)
 
 
@@ -54,9 +54,9 @@ def _problem(ws: Workspace, path: str) -> HoldfastError | None:
 
     try:
         if os.path.getsize(path) > _MAX_SIZE:
-            return Invalid("it is larger than an archive is")
+            return Invalid("it is too large for an archive")
         value = read(read_limited(path, _MAX_SIZE, subject="an archive"), path).value
-        registry.named("orchestrator").tidy(value, import_context(ws))
+        registry.format_named("orchestrator").tidy(value, import_context(ws))
     except HoldfastError as error:
         return error
     except OSError as error:

@@ -180,9 +180,9 @@ class Format(ABC):
 
     def write(self, document: Document) -> bytes:
         """The document as a file: JSON by default."""
-        from holdfast.formats.text.json import written
+        from holdfast.formats.text.json import render_json
 
-        return written(document)
+        return render_json(document)
 
 
 # ── versions of layouts ──────────────────────────────────────────────────────────────────────────────────
@@ -198,5 +198,5 @@ def version_parts(version: Json) -> tuple[int, ...] | None:
 
 def is_newer(version: Json, known: str) -> bool:
     """Is the version newer in any part? Its changes are unknown here then."""
-    left, right = version_parts(version), version_parts(known)
-    return left is not None and right is not None and left > right
+    parts, known_parts = version_parts(version), version_parts(known)
+    return parts is not None and known_parts is not None and parts > known_parts

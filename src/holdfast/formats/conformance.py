@@ -2,7 +2,7 @@
 its specification's examples; pytest does the rest.
 
     class TestMine(FormatConformance):
-        rules = registry.named("mine")
+        rules = registry.format_named("mine")
         documents = my_strategy          # hypothesis: arbitrary valid documents, unknown fields included
         examples = [("the text's example", {...})]
 """
@@ -23,10 +23,10 @@ from holdfast.core.times import SECOND, parse_time
 from holdfast.formats import registry
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TimedEvent
 from holdfast.formats.convert import carried_values, convert_document, state_of
-from holdfast.formats.document_paths import covered
-from holdfast.formats.entries import named, same
-from holdfast.formats.merge import merged
-from holdfast.formats.remainder import remainder, restored
+from holdfast.formats.document_paths import is_covered
+from holdfast.formats.entries import entries_by_name, is_same
+from holdfast.formats.merge import merge_documents
+from holdfast.formats.remainder import remainder, restore
 from holdfast.formats.timestamps import is_time
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class FormatConformance:
             if problem.severity == "error"
         ]
         tidied = self.rules.tidy(document, CONTEXT)
-        assert same(tidied.document, document)
+        assert is_same(tidied.document, document)
         assert tidied.notes == []
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
@@ -84,7 +84,7 @@ class FormatConformance:
 
     def test_examples_of_the_specification_make_the_round_trip(self) -> None:
         for name, document in self.examples:
-            assert same(self.rules.tidy(document, CONTEXT).document, document), name
+            assert is_same(self.rules.tidy(document, CONTEXT).document, document), name
             self._round_trip(document)
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
@@ -93,8 +93,8 @@ class FormatConformance:
         state = state_of(data.draw(self.documents), self.rules, CONTEXT)
         shown = self.rules.render(state)
         assert self._errors(shown) == []
-        again = state_of(shown, self.rules, CONTEXT)
-        assert same(self.rules.render(again), shown)
+        refolded = state_of(shown, self.rules, CONTEXT)
+        assert is_same(self.rules.render(refolded), shown)
 
     # ── through the others ───────────────────────────────────────────────────────────────────────────────
 
@@ -103,22 +103,26 @@ class FormatConformance:
     @given(st.data())
     def test_round_trip_through_another_format_is_exact_with_carry(self, other: str, data: st.DataObject) -> None:
         document = data.draw(self.documents)
-        there = registry.named(other)
-        away = convert_document(document, self.rules, there, CONTEXT, carry=True).document
-        assert not any(problem.severity == "error" for problem in _problems(there, away))
-        assert same(there.tidy(away, CONTEXT).document, away)
-        assert same(convert_document(away, there, self.rules, CONTEXT).document, document)
+        target = registry.format_named(other)
+        converted = convert_document(document, self.rules, target, CONTEXT, carry=True).document
+        assert not any(problem.severity == "error" for problem in _problems(target, converted))
+        assert is_same(target.tidy(converted, CONTEXT).document, converted)
+        assert is_same(convert_document(converted, target, self.rules, CONTEXT).document, document)
 
     @pytest.mark.parametrize("other", registry.NAMES)
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
     def test_without_carry_each_loss_is_reported(self, other: str, data: st.DataObject) -> None:
         document = data.draw(self.documents)
-        there = registry.named(other)
-        away, losses = convert_document(document, self.rules, there, CONTEXT)
-        assert carried_values(away, there) == {}
-        home = convert_document(away, there, self.rules, CONTEXT).document
-        assert same(home, document) or losses or remainder(home, document, self.rules.identities) is not None
+        target = registry.format_named(other)
+        converted, losses = convert_document(document, self.rules, target, CONTEXT)
+        assert carried_values(converted, target) == {}
+        converted_back = convert_document(converted, target, self.rules, CONTEXT).document
+        assert (
+            is_same(converted_back, document)
+            or losses
+            or remainder(converted_back, document, self.rules.identities) is not None
+        )
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -129,9 +133,9 @@ class FormatConformance:
         state = state_of(document, self.rules, CONTEXT)
         shown = self.rules.render(state)
         assert self.rules.changes(shown, shown, state, CONTEXT) == []
-        kept = restored(shown, remainder(shown, document, self.rules.identities), self.rules.identities)
-        assert isinstance(kept, dict)
-        assert self.rules.changes(kept, document, state, CONTEXT) == []
+        restored = restore(shown, remainder(shown, document, self.rules.identities), self.rules.identities)
+        assert isinstance(restored, dict)
+        assert self.rules.changes(restored, document, state, CONTEXT) == []
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
@@ -140,28 +144,35 @@ class FormatConformance:
         before, after = data.draw(self.edits)
         started = self.rules.changes(None, before, None, CONTEXT)
         state = state_of(before, self.rules, CONTEXT)
-        together = merged(before, before, after, self.rules)
+        together = merge_documents(before, before, after, self.rules)
         assert together.clashes == []
-        more = self.rules.changes(before, together.document, state, CONTEXT)
-        then = _fold([*started, *more], state.session)
-        assert then.clashes == []
-        assert then.not_applied == 0
-        was, shown = self.rules.render(state), self.rules.render(then)
-        now = restored(shown, remainder(was, before, self.rules.identities), self.rules.identities)
+        events = self.rules.changes(before, together.document, state, CONTEXT)
+        state_after = _fold([*started, *events], state.session)
+        assert state_after.clashes == []
+        assert state_after.not_applied == 0
+        shown_before, shown = self.rules.render(state), self.rules.render(state_after)
+        now = restore(shown, remainder(shown_before, before, self.rules.identities), self.rules.identities)
         assert isinstance(now, dict)
-        meant = merged(before, now, together.document, self.rules, in_their_words=True).document
-        final = restored(shown, remainder(shown, meant, self.rules.identities), self.rules.identities)
+        expected = merge_documents(before, now, together.document, self.rules, in_their_words=True).document
+        final = restore(shown, remainder(shown, expected, self.rules.identities), self.rules.identities)
         assert isinstance(final, dict)
         # All they wrote is there, and all they left unchanged unless an event changed it; except derived places.
-        there, old = (dict(_values(entry, self.rules)) for entry in (final, before))
-        moved = _moved(dict(_values(was, self.rules)), dict(_values(shown, self.rules)))
+        final_values, old = (dict(_values(entry, self.rules)) for entry in (final, before))
+        moved = _moved(dict(_values(shown_before, self.rules)), dict(_values(shown, self.rules)))
         for place, value in _values(after, self.rules):
             is_new = place not in old or old[place] != value
             stays = not any(place[:length] in moved for length in range(1, len(place) + 1))
-            if (is_new or stays) and not covered(self.rules.derived, place):
-                assert there.get(place) == value or self._means_the_same(place, there.get(place), value), place
+            if (is_new or stays) and not is_covered(self.rules.derived, place):
+                assert final_values.get(place) == value or self._means_the_same(
+                    place, final_values.get(place), value
+                ), place
         # Once imported, it is no change any more.
-        assert self.rules.changes(final, merged(before, final, after, self.rules).document, then, CONTEXT) == []
+        assert (
+            self.rules.changes(
+                final, merge_documents(before, final, after, self.rules).document, state_after, CONTEXT
+            )
+            == []
+        )
 
     # ── comparing ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -174,7 +185,7 @@ class FormatConformance:
     def _round_trip(self, document: Document) -> None:
         shown = self.rules.render(state_of(document, self.rules, CONTEXT))
         kept = remainder(shown, document, self.rules.identities)
-        assert same(restored(shown, kept, self.rules.identities), document)
+        assert is_same(restore(shown, kept, self.rules.identities), document)
 
     def _errors(self, document: Document) -> list[Problem]:
         return [problem for problem in _problems(self.rules, document) if problem.severity == "error"]
@@ -187,7 +198,7 @@ def _values(value: Json, rules: Format, place: Place = ()) -> Iterator[tuple[Pla
             yield from _values(inner, rules, (*place, key))
     elif isinstance(value, list):
         seen: list[Json] = []
-        for name, inner in named(value, place, rules.identities):
+        for name, inner in entries_by_name(value, place, rules.identities):
             if inner not in seen:  # exact repetitions add nothing
                 yield from _values(inner, rules, (*place, name))
             seen.append(inner)
@@ -212,6 +223,6 @@ def _problems(rules: Format, document: Document) -> list[Problem]:
 
 
 def _fold(events: list[TimedEvent], session: str) -> State:
-    from holdfast.formats.convert import folded
+    from holdfast.formats.convert import fold_events
 
-    return folded(events, session)
+    return fold_events(events, session)

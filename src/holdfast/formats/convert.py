@@ -19,7 +19,7 @@ from holdfast.formats import document_paths
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext, TimedEvent
 from holdfast.formats.discover import SourceDocument
 from holdfast.formats.import_context import import_context
-from holdfast.formats.remainder import losses, remainder, restored
+from holdfast.formats.remainder import losses, remainder, restore
 from holdfast.sessions import format_names
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WRITER = "0" * 32
 
 
-def folded(events: Iterable[TimedEvent], session: str) -> State:
+def fold_events(events: Iterable[TimedEvent], session: str) -> State:
     """The state these events add up to, in the order given."""
     state = State(session=session)
     for seq, (at, data) in enumerate(events, 1):
@@ -54,7 +54,7 @@ class Conversion(NamedTuple):
 def state_of(document: Document, source: Format, context: ImportContext) -> State:
     """The state of a (tidy) document."""
     events = source.changes(None, document, None, context)
-    return folded(events, format_names.imported_id(source.name, source.alias(document), events[0].at))
+    return fold_events(events, format_names.imported_id(source.name, source.alias(document), events[0].at))
 
 
 def convert_document(
@@ -73,28 +73,28 @@ def convert_document(
     if target.name in carried:
         # It passed through other programs: what they left of it counts only if it is still valid.
         with suppress(Invalid):
-            shown = target.tidy(restored(shown, carried[target.name], target.identities), context).document
+            shown = target.tidy(restore(shown, carried[target.name], target.identities), context).document
             used = True
     if one_file:
         shown = target.single_file(shown)
-    back = source.render(state_of(shown, target, context))
+    shown_back = source.render(state_of(shown, target, context))
     if not carry:
-        return Conversion(shown, _lost(back, document, carried, source, target, used=used))
-    kept = remainder(back, document, source.identities)
-    if kept is not None:
+        return Conversion(shown, _find_losses(shown_back, document, carried, source, target, used=used))
+    not_expressed = remainder(shown_back, document, source.identities)
+    if not_expressed is not None:
         carried = {name: other for name, other in carried.items() if name != target.name}
-        shown = _with_carried(shown, target, {**carried, source.name: kept})
+        shown = _with_carried(shown, target, {**carried, source.name: not_expressed})
     return Conversion(shown, [])
 
 
-def _lost(
-    back: Document, document: Document, carried: dict[str, Json], source: Format, target: Format, *, used: bool
+def _find_losses(
+    shown_back: Document, document: Document, carried: dict[str, Json], source: Format, target: Format, *, used: bool
 ) -> list[FormatNote]:
     """Notes on what the target cannot express, except what was carried for it."""
-    bare = _without(document, (*source.carries_at, CARRIED_KEY)) if carried else document
+    bare = _without_value(document, (*source.carries_at, CARRIED_KEY)) if carried else document
     lost = [
         FormatNote(place, _cannot_express(value, target))
-        for place, value in losses(remainder(back, bare, source.identities))
+        for place, value in losses(remainder(shown_back, bare, source.identities))
     ]
     for name in carried:
         if name == target.name and not used:
@@ -108,7 +108,7 @@ def _lost(
 
 def carried_values(document: Document, source: Format) -> dict[str, Json]:
     """What a document carries for other formats, by their names."""
-    text = document_paths.at(document, (*source.carries_at, CARRIED_KEY))
+    text = document_paths.value_at(document, (*source.carries_at, CARRIED_KEY))
     if not isinstance(text, str):
         return {}
     try:
@@ -120,48 +120,48 @@ def carried_values(document: Document, source: Format) -> dict[str, Json]:
 
 def _with_carried(document: Document, target: Format, carried: dict[str, Json]) -> Document:
     """The document with what it carries, as text, so that key order and spelling of numbers survive any program."""
-    return _with(document, (*target.carries_at, CARRIED_KEY), _text(carried))
+    return _with_value(document, (*target.carries_at, CARRIED_KEY), _json_text(carried))
 
 
-def _text(carried: dict[str, Json]) -> str:
+def _json_text(carried: dict[str, Json]) -> str:
     import json
 
     return json.dumps(carried, ensure_ascii=False, separators=(",", ":"))
 
 
-def _with(document: Document, place: tuple[str | int, ...], value: Json) -> Document:
+def _with_value(document: Document, place: tuple[str | int, ...], value: Json) -> Document:
     first, *rest = place
     assert isinstance(first, str)
     if not rest:
         return {**document, first: value}
     inner = document.get(first)
-    return {**document, first: _with(inner if isinstance(inner, dict) else {}, tuple(rest), value)}
+    return {**document, first: _with_value(inner if isinstance(inner, dict) else {}, tuple(rest), value)}
 
 
-def _without(document: Document, place: tuple[str | int, ...]) -> Document:
+def _without_value(document: Document, place: tuple[str | int, ...]) -> Document:
     """The document without the value at a place, and without objects that become empty."""
     first, *rest = place
     assert isinstance(first, str)
     inner = document.get(first)
     if rest and isinstance(inner, dict):
-        left = _without(inner, tuple(rest))
-        if left:
-            return {**document, first: left}
+        rest_of_value = _without_value(inner, tuple(rest))
+        if rest_of_value:
+            return {**document, first: rest_of_value}
     return {key: value for key, value in document.items() if key != first}
 
 
 def _cannot_express(value: Json, target: Format) -> str:
-    written = value if isinstance(value, str) else _text({"": value})[4:-1]
+    written = value if isinstance(value, str) else _json_text({"": value})[4:-1]
     return f"{target.name} cannot express it: {shorten(written, _MAX_SHOWN_LENGTH)}"
 
 
 def convert(ws: Workspace, source: SourceDocument, target: Format, *, carry: bool, one_file: bool) -> Conversion:
     """Convert a document: as tolerant as an import, with notes."""
-    here = import_context(ws)
+    context = import_context(ws)
     try:
-        document, notes = source.rules.tidy(source.value, here)
+        document, notes = source.rules.tidy(source.value, context)
     except HoldfastError as error:
         error.file = error.file or source.path
         raise
-    converted = convert_document(document, source.rules, target, here, carry=carry, one_file=one_file)
+    converted = convert_document(document, source.rules, target, context, carry=carry, one_file=one_file)
     return converted._replace(notes=[*source.notes, *notes, *converted.notes])

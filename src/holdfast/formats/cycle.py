@@ -99,24 +99,24 @@ def cycle(
     return _make_cycle(ws, states, others, since, weeks, now=now)
 
 
-def markdown(section: Cycle) -> str:
+def render_markdown(section: Cycle) -> str:
     """The cycle as the section of a file."""
     begin = _BEGIN.format(section.since, section.weeks)
     return "\n".join([begin, *_lines(section), _END]) + "\n"
 
 
-def in_file(path: str) -> tuple[str, int] | None:
+def read_section(path: str) -> tuple[str, int] | None:
     """The cycle of a file's section: first day and weeks; None without a section."""
     match = _SECTION.search(_read(path))
     return None if match is None else (match[1], int(match[2]))
 
 
-def update(path: str, section: Cycle) -> None:
+def write_section(path: str, section: Cycle) -> None:
     """Write the section into a file: over the present one, else at the end."""
     above = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(above):
         raise NotFound(f"there is no directory {files.display_path(above)}", hint="Make it first.", file=path)
-    old, new = _read(path), markdown(section)
+    old, new = _read(path), render_markdown(section)
     if "\r\n" in old:
         new = new.replace("\n", "\r\n")
     match = _SECTION.search(old)

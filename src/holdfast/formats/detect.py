@@ -111,10 +111,10 @@ def may_be_collected(name: str) -> bool:
     return has_session_name(name) or name.endswith((".yaml", ".yml"))
 
 
-def by_likelihood(keys: Iterable[str]) -> list[str]:
+def rank_by_likelihood(keys: Iterable[str]) -> list[str]:
     """Names of the formats, most likely first, by these keys."""
-    there = frozenset(keys)
-    return sorted(registry.NAMES, key=lambda name: -len(there & _OWN_KEYS[name]))
+    present = frozenset(keys)
+    return sorted(registry.NAMES, key=lambda name: -len(present & _OWN_KEYS[name]))
 
 
 def recognise(value: Json, path: str) -> tuple[Format, str] | None:
@@ -124,30 +124,30 @@ def recognise(value: Json, path: str) -> tuple[Format, str] | None:
     """
     place = format_at(path)
     if place is not None:
-        owner = registry.named(place[0])
+        owner = registry.format_named(place[0])
         if owner.detects(value) is not None:
             return owner, place[1]
-    for name in by_likelihood(value) if isinstance(value, dict) else registry.NAMES:
-        candidate = registry.named(name)
+    for name in rank_by_likelihood(value) if isinstance(value, dict) else registry.NAMES:
+        candidate = registry.format_named(name)
         kind = candidate.detects(value)
         if kind is not None:
             return candidate, kind
     if place is not None and why_foreign(value) is None:
-        return registry.named(place[0]), place[1]
+        return registry.format_named(place[0]), place[1]
     return None
 
 
 def why_foreign(value: Json) -> str | None:
     """Why a document that no format detects is in none of the four; None when it may be damaged."""
     if not isinstance(value, dict):
-        what = "a list" if isinstance(value, (list, tuple)) else "a single value"
-        return f"it is {what}, and every session file is an object"
+        kind = "a list" if isinstance(value, (list, tuple)) else "a single value"
+        return f"it is {kind}, and every session file is an object"
     if not value:
         return "it is empty"
     if NOTES in value:
         return "it is plain text or Markdown, and every session file is an object"
-    there = frozenset(value)
-    known = max(len(there & keys) for keys in _OWN_KEYS.values())
+    present = frozenset(value)
+    known = max(len(present & keys) for keys in _OWN_KEYS.values())
     own = [key for key in value if key in _HAND_MADE]
     if known >= _MIN_SIGNS and len(own) <= known:
         return None

@@ -53,7 +53,7 @@ class UnreadFile(NamedTuple):
     value: Json = None
 
 
-def sources(paths: Sequence[str], name: str | None = None) -> Iterator[SourceDocument | UnreadFile]:
+def find_sources(paths: Sequence[str], name: str | None = None) -> Iterator[SourceDocument | UnreadFile]:
     """Every document in these files and directories, once each. `name`: the format they have."""
     for path in paths:  # all of them before the first is read
         if path != "-" and not os.path.lexists(path):
@@ -87,7 +87,7 @@ def no_session_file(path: str) -> NotFound:
     )
 
 
-def reason(error: HoldfastError, path: str) -> str:
+def error_reason(error: HoldfastError, path: str) -> str:
     """What is wrong with a file, without its name."""
     if isinstance(error, NoDocument):
         return error.why if error.line is None else f"line {error.line}: {error.why}"
@@ -146,7 +146,7 @@ def _may_be_session(file: str, item: UnreadFile, *, suspect: bool) -> bool:
 
 def single_source(path: str, name: str | None = None) -> SourceDocument:
     """The only document at a path. Raises if there is none, more than one, or an unreadable one."""
-    documents = list(sources([path], name))
+    documents = list(find_sources([path], name))
     if len(documents) > 1:
         raise Invalid(
             f"there are {len(documents)} session files in {display_path(path)}", hint="Name one of them.", file=path
@@ -161,9 +161,9 @@ def _source(path: str, name: str | None) -> SourceDocument | UnreadFile:
     try:
         feature = _feature_of(path)
         if feature is not None and name in (None, "contract") and _is_contracts(path, feature, name):
-            from holdfast.formats.mirror.contract.feature_files import gathered
+            from holdfast.formats.mirror.contract.feature_files import read_feature_document
 
-            return SourceDocument(path, registry.named("contract"), gathered(feature), [])
+            return SourceDocument(path, registry.format_named("contract"), read_feature_document(feature), [])
         document = read_document(read_limited(path, LIMIT, subject=_WHAT), path)
         value = document.value
         if name is not None:
@@ -187,11 +187,11 @@ def _source(path: str, name: str | None) -> SourceDocument | UnreadFile:
 
 def _requested_format(name: str, value: Json, path: str) -> Format:
     """The requested format, unless the document clearly has another one."""
-    rules = registry.named(name)
+    rules = registry.format_named(name)
     if not isinstance(value, dict) or rules.detects(value) is not None:
         return rules
-    for other in detect.by_likelihood(value):
-        if registry.named(other).detects(value) is not None:
+    for other in detect.rank_by_likelihood(value):
+        if registry.format_named(other).detects(value) is not None:
             raise Invalid(
                 f"{_where(path)}: it is a document in the format {other}, not {name}",
                 hint=f"Use --format {other}, or leave --format out.",
@@ -254,7 +254,7 @@ def _is_contracts(path: str, feature: str, name: str | None) -> bool:
     file = os.path.join(feature, "state.yaml") if path.endswith(".jsonl") else path
     with suppress(HoldfastError):
         value = read_document(read_limited(file, LIMIT, subject=_WHAT), file).value
-        return registry.named("contract").detects(value) is not None
+        return registry.format_named("contract").detects(value) is not None
     return False
 
 
@@ -291,21 +291,21 @@ def find_session_files(root: str) -> SessionFiles:
     below: list[str] = []
     collected: list[str] = []
     root_path = os.path.abspath(root)
-    left = MAX_ENTRIES
+    entries_left = MAX_ENTRIES
     # The path to show, and the absolute one for detection.
     folders = [(root, root_path)]
-    while folders and left > 0:
-        here, absolute = folders.pop()
+    while folders and entries_left > 0:
+        folder, absolute = folders.pop()
         try:
-            with os.scandir(here) as entries:
+            with os.scandir(folder) as entries:
                 listed = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            result.unreadable.append((here, error))
+            result.unreadable.append((folder, error))
             continue
-        left -= len(listed)
+        entries_left -= len(listed)
         contract = CONTRACT_HOME in (os.path.basename(absolute), os.path.basename(os.path.dirname(absolute)))
         if contract:
-            (result.homes if os.path.basename(absolute) == CONTRACT_HOME else result.features).append(here)
+            (result.homes if os.path.basename(absolute) == CONTRACT_HOME else result.features).append(folder)
         inner: list[tuple[str, str]] = []
         for entry in listed:
             name = entry.name

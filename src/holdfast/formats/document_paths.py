@@ -13,7 +13,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*\Z")
 _MAX_SHOWN_LENGTH: Final = 60
 
 
-def written(place: Place) -> str:
+def format_place(place: Place) -> str:
     """As a JSON path: `$.agents[0].status`."""
     parts = ["$"]
     for step in place:
@@ -28,7 +28,7 @@ def written(place: Place) -> str:
 
 def note_words(note: FormatNote) -> str:
     """A note as text: `agents[0].status was left out`."""
-    where = written(note.place)[2:]
+    where = format_place(note.place)[2:]
     return f"{where} {note.message}" if where else note.message
 
 
@@ -37,11 +37,11 @@ def covers(pattern: Place, place: Place) -> bool:
     return len(pattern) == len(place) and all(p in ("*", step) for p, step in zip(pattern, place, strict=True))
 
 
-def covered(patterns: Iterable[Place], place: Place) -> bool:
+def is_covered(patterns: Iterable[Place], place: Place) -> bool:
     return any(covers(pattern, place) for pattern in patterns)
 
 
-def at(value: Json, place: Place) -> Json:
+def value_at(value: Json, place: Place) -> Json:
     """The value at a place; None without one."""
     for step in place:
         if isinstance(value, dict) and isinstance(step, str):

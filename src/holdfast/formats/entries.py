@@ -28,7 +28,7 @@ _MAX_SHIFT: Final = 32
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", re.ASCII)
 
 
-def named(entries: Sequence[Json], place: Place, identities: Identities) -> list[tuple[str, Json]]:
+def entries_by_name(entries: Sequence[Json], place: Place, identities: Identities) -> list[tuple[str, Json]]:
     """Every entry with its name: unique in the list, and the same in every version."""
     keys = next((keys for pattern, keys in identities.items() if covers(pattern, place)), None)
     entries_named: list[tuple[str, Json]] = []
@@ -95,26 +95,26 @@ def _distance(theirs: dict[str, Json], ours: dict[str, Json]) -> tuple[int, int,
         is_value = theirs[_ALONE] in ours.values()
         return -is_value, not is_value, len(ours)
     both = theirs.keys() & ours.keys()
-    agree = sum(same(theirs[key], ours[key]) for key in both)
+    agree = sum(is_same(theirs[key], ours[key]) for key in both)
     return -agree, len(both) - agree, len(ours) - len(both)
 
 
 def _content(entry: Json) -> dict[str, Json]:
     """The values of an entry that are not empty; a plain value under its own key."""
-    whole = entry if isinstance(entry, dict) else {_ALONE: entry}
-    return {key: value for key, value in whole.items() if value is not None and value not in ("", [])}
+    fields = entry if isinstance(entry, dict) else {_ALONE: entry}
+    return {key: value for key, value in fields.items() if value is not None and value not in ("", [])}
 
 
 def _text(value: Json) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def same(left: Json, right: Json) -> bool:
+def is_same(left: Json, right: Json) -> bool:
     """Exactly the same data: 1 is not 1.0, and the order of keys counts."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict) and isinstance(right, dict):
-        return list(left) == list(right) and all(same(value, right[key]) for key, value in left.items())
+        return list(left) == list(right) and all(is_same(value, right[key]) for key, value in left.items())
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
+        return len(left) == len(right) and all(is_same(a, b) for a, b in zip(left, right, strict=True))
     return left == right

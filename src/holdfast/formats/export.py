@@ -27,11 +27,11 @@ def write_layout(path: str, document: Mapping, lines: Sequence[dict[str, Json]] 
     """Create the feature in the directory at `path`; `lines` are added to the document's history."""
     others = document.get("history")
     lines_given = [line for line in others if isinstance(line, dict)] if isinstance(others, list) else []
-    feature = feature_dirs.create(path, _whole(document), history=[*lines_given, *lines])
+    feature = feature_dirs.create(path, _with_all_parts(document), history=[*lines_given, *lines])
     return [feature.state, feature.plan, feature.history, layout.registry(path)]
 
 
-def _whole(document: Mapping) -> Mapping:
+def _with_all_parts(document: Mapping) -> Mapping:
     """The document with plan and entry added if missing: the layout needs all three."""
     state = document.get("state")
     state = state if isinstance(state, dict) else {}

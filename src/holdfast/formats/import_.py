@@ -20,12 +20,12 @@ from holdfast.core.secrets.patterns import redact_document
 from holdfast.core.state import State
 from holdfast.core.times import SECOND, parse_time
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext
-from holdfast.formats.discover import SourceDocument, sources
+from holdfast.formats.discover import SourceDocument, find_sources
 from holdfast.formats.import_context import import_context
 from holdfast.formats.mirror.base_version import OLDER, is_older, nearest_version
 from holdfast.formats.mirror.edits import merge_edit
 from holdfast.formats.remainder import remainder_event, render_with_remainder
-from holdfast.formats.text.json import written
+from holdfast.formats.text.json import render_json
 from holdfast.formats.text.nodes import NotADocument as NoDocument
 from holdfast.sessions import work_trees
 from holdfast.sessions.format_names import session_id
@@ -54,16 +54,16 @@ def import_document(
 
     `of_project`: it came with the project, and must not belong to a session of another one.
     """
-    seen = projects.observe(ws.place, "")
-    here = import_context(ws, seen)
-    document, notes = prepare(ws, value, rules, here)
+    facts = projects.observe(ws.place, "")
+    context = import_context(ws, facts)
+    document, notes = prepare_document(ws, value, rules, context)
     store = ws.store()
     with ws.transaction() as transaction:
-        project = projects.find_project(store, seen)
-        here = here._replace(project=project)
-        known = find_known(ws, rules, rules.alias(document), project.id, document, here)
+        project = projects.find_project(store, facts)
+        context = context._replace(project=project)
+        known = find_known(ws, rules, rules.alias(document), project.id, document, context)
         if known is None:
-            session, events = _begin(ws, transaction, document, rules, here)
+            session, events = _begin(ws, transaction, document, rules, context)
             conflicts = 0
         else:
             session = known
@@ -76,7 +76,7 @@ def import_document(
             if is_older(document, base, rules):
                 return ImportedDocument(session, False, 0, 0, [*notes, FormatNote((), OLDER)])
             merged = merge_edit(
-                ws.recorder, transaction, session, document, rules, base=base, context=here,
+                ws.recorder, transaction, session, document, rules, base=base, context=context,
                 known={event.key for event in events_known},
             )  # fmt: skip
             events, conflicts = merged.events, merged.conflicts
@@ -101,9 +101,11 @@ def _refuse_other_project(ws: Workspace, state: State) -> None:
     )
 
 
-def prepare(ws: Workspace, value: Json, rules: Format, here: ImportContext) -> tuple[Document, list[FormatNote]]:
+def prepare_document(
+    ws: Workspace, value: Json, rules: Format, context: ImportContext
+) -> tuple[Document, list[FormatNote]]:
     """The document as it may be stored: repaired, and without secrets."""
-    document, notes = rules.tidy(value, here)
+    document, notes = rules.tidy(value, context)
     clean, removed = redact_document(document)
     assert isinstance(clean, dict)
     for kind, count in removed.items():
@@ -113,11 +115,11 @@ def prepare(ws: Workspace, value: Json, rules: Format, here: ImportContext) -> t
 
 
 def find_known(
-    ws: Workspace, rules: Format, alias: str, project: str, document: Document, here: ImportContext
+    ws: Workspace, rules: Format, alias: str, project: str, document: Document, context: ImportContext
 ) -> str | None:
     """The session of a document, if the store has it: by its id, its alias, or the id we would give it."""
     store = ws.store()
-    began = rules.changes(None, document, None, here)[0].at
+    began = rules.changes(None, document, None, context)[0].at
     own = session_id(ws, rules.name, alias, began)
     if store.state(own) is not None:
         return own
@@ -133,8 +135,8 @@ def find_known(
         # The id is not enough: two sessions of one day may have the same goal.
         near = abs(parse_time(row.created_at) - began) < SECOND
         state = store.state(row.id) if near and is_own(store, row.id) else None
-        given = state is not None and state.aliases.get(rules.name) is not None
-        if given and not named_by_us(ws, row.id, alias):
+        has_alias = state is not None and state.aliases.get(rules.name) is not None
+        if has_alias and not named_by_us(ws, row.id, alias):
             continue
         if state is not None and rules.alias(render_with_remainder(state, rules)) == alias:
             return row.id
@@ -163,21 +165,21 @@ def is_own(store: Store, session: str) -> bool:
 
 
 def _begin(
-    ws: Workspace, transaction: Transaction, document: Document, rules: Format, here: ImportContext
+    ws: Workspace, transaction: Transaction, document: Document, rules: Format, context: ImportContext
 ) -> tuple[str, int]:
-    events = rules.changes(None, document, None, here)
+    events = rules.changes(None, document, None, context)
     first = events[0].data
     assert isinstance(first, SessionStarted)
     session = session_id(ws, rules.name, rules.alias(document), events[0].at)
-    source = digest(written(document))[:32]
+    source = digest(render_json(document))[:32]
     actor = ws.recorder.actor
     for number, (at, data) in enumerate(events):
         draft = Draft(ws.recorder.prepare(data), at, actor, f"file:{rules.name}:{source}:{number}")
         transaction.record(session, draft)
     state = transaction.state(session)
-    if first.device != here.device:
+    if first.device != context.device:
         # Further events happen on this device.
-        transaction.record(session, Draft(DeviceJoined(device=here.device), state.updated_at, actor))
+        transaction.record(session, Draft(DeviceJoined(device=context.device), state.updated_at, actor))
     # The document's project path is kept until something happens to the session here.
     rest = remainder_event(state, rules, document, always=bool(rules.located))
     if rest is not None:
@@ -201,7 +203,7 @@ class Imported(NamedTuple):
 def import_files(ws: Workspace, paths: Sequence[str], name: str | None, *, salvage: bool) -> list[Imported]:
     """Import every session in these files and directories. Raises only if a path does not exist."""
     results: list[Imported] = []
-    for source in sources(paths, name):
+    for source in find_sources(paths, name):
         if isinstance(source, SourceDocument):
             imported = _take(ws, source)
             # With --salvage, documents that a format refuses are kept as well.

@@ -12,7 +12,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, Format, Place
 from holdfast.formats.document_paths import covers
-from holdfast.formats.entries import match_entries, named, same
+from holdfast.formats.entries import entries_by_name, is_same, match_entries
 
 
 class MergeConflict(NamedTuple):
@@ -39,7 +39,7 @@ _MISSING: Final = _Missing()
 _Value = Json | _Missing
 
 
-def merged(
+def merge_documents(
     base: Document | None, ours: Document, theirs: Document, rules: Format, *, in_their_words: bool = False
 ) -> Merged:
     """Merge. `base` is the nearest version we wrote; without one, everything in theirs is new.
@@ -47,9 +47,9 @@ def merged(
     `in_their_words`: ours is the result of theirs, so where both differ from the base, their spelling is used.
     """
     merging = _Merging(rules, in_their_words=in_their_words)
-    made = merging.value(_MISSING if base is None else base, ours, theirs, ())
-    assert isinstance(made, dict)
-    return Merged(made, merging.clashes)
+    document = merging.value(_MISSING if base is None else base, ours, theirs, ())
+    assert isinstance(document, dict)
+    return Merged(document, merging.clashes)
 
 
 def distance(left: Json, right: Json, rules: Format) -> int:
@@ -61,23 +61,27 @@ def distance(left: Json, right: Json, rules: Format) -> int:
     return _differences(left, right, rules, ())
 
 
-def _differences(one: _Value, other: _Value, rules: Format, place: Place) -> int:
-    if not isinstance(one, _Missing) and not isinstance(other, _Missing):
-        if same(one, other):
+def _differences(left: _Value, right: _Value, rules: Format, place: Place) -> int:
+    if not isinstance(left, _Missing) and not isinstance(right, _Missing):
+        if is_same(left, right):
             return 0
-        if isinstance(one, dict) and isinstance(other, dict):
+        if isinstance(left, dict) and isinstance(right, dict):
             return sum(
-                _differences(one.get(key, _MISSING), other.get(key, _MISSING), rules, (*place, key))
-                for key in {**one, **other}
+                _differences(left.get(key, _MISSING), right.get(key, _MISSING), rules, (*place, key))
+                for key in {**left, **right}
             )
-        if isinstance(one, list) and isinstance(other, list):
-            left, right = (dict(named(side, place, rules.identities)) for side in (one, other))
+        if isinstance(left, list) and isinstance(right, list):
+            left_entries, right_entries = (
+                dict(entries_by_name(side, place, rules.identities)) for side in (left, right)
+            )
             return sum(
-                _differences(left.get(name, _MISSING), right.get(name, _MISSING), rules, (*place, name))
-                for name in {**left, **right}
+                _differences(
+                    left_entries.get(name, _MISSING), right_entries.get(name, _MISSING), rules, (*place, name)
+                )
+                for name in {**left_entries, **right_entries}
             )
-    weight = 2 if any(covers(pattern, place) for pattern in rules.derived) else 1
-    return weight * max(_size(one), _size(other))
+    size = 2 if any(covers(pattern, place) for pattern in rules.derived) else 1
+    return size * max(_size(left), _size(right))
 
 
 def _size(value: _Value) -> int:
@@ -101,15 +105,15 @@ class _Merging:
             if isinstance(base, _Missing):
                 return theirs
             # We no longer show it. Their keeping it means nothing; their changing it does.
-            meant = self.value(base, base, theirs, place)
-            if isinstance(meant, _Missing) or same(base, meant):
+            since_base = self.value(base, base, theirs, place)
+            if isinstance(since_base, _Missing) or is_same(base, since_base):
                 return _MISSING
             if self._in_their_words:
                 return theirs
             if theirs is not None:
                 self.clashes.append(MergeConflict(place, None, theirs))
             return _MISSING
-        if not isinstance(base, _Missing) and same(base, theirs):
+        if not isinstance(base, _Missing) and is_same(base, theirs):
             return ours
         if isinstance(ours, dict) and isinstance(theirs, dict):
             return self._objects(base if isinstance(base, dict) else {}, ours, theirs, place)
@@ -119,39 +123,48 @@ class _Merging:
             return theirs
         if isinstance(ours, str) and isinstance(theirs, str) and place in self._rules.latest:
             return max(ours, theirs, key=parse_time)
-        if same(ours, theirs) or (not isinstance(base, _Missing) and same(base, ours)):
+        if is_same(ours, theirs) or (not isinstance(base, _Missing) and is_same(base, ours)):
             return theirs
         self.clashes.append(MergeConflict(place, ours, theirs))
         return ours
 
     def _objects(self, base: dict[str, Json], ours: dict[str, Json], theirs: dict[str, Json], place: Place) -> Json:
-        made: dict[str, Json] = {}
+        merged: dict[str, Json] = {}
         for key in {**ours, **theirs}:
             value = self.value(
                 base.get(key, _MISSING), ours.get(key, _MISSING), theirs.get(key, _MISSING), (*place, key)
             )
             if not isinstance(value, _Missing):
-                made[key] = value
-        return made
+                merged[key] = value
+        return merged
 
     def _lists(self, base: list[Json], ours: list[Json], theirs: list[Json], place: Place) -> Json:
-        before, here, there = (dict(named(side, place, self._rules.identities)) for side in (base, ours, theirs))
+        before, ours_by_name, theirs_by_name = (
+            dict(entries_by_name(side, place, self._rules.identities)) for side in (base, ours, theirs)
+        )
         if self._in_their_words:
-            here = self._without_what_theirs_became(before, here, there)
-        made: list[Json] = []
-        for name in {**here, **there}:
+            ours_by_name = self._without_what_theirs_became(before, ours_by_name, theirs_by_name)
+        merged: list[Json] = []
+        for name in {**ours_by_name, **theirs_by_name}:
             value = self.value(
-                before.get(name, _MISSING), here.get(name, _MISSING), there.get(name, _MISSING), (*place, name)
+                before.get(name, _MISSING),
+                ours_by_name.get(name, _MISSING),
+                theirs_by_name.get(name, _MISSING),
+                (*place, name),
             )
             if not isinstance(value, _Missing):
-                made.append(value)
-        return made
+                merged.append(value)
+        return merged
 
     def _without_what_theirs_became(
-        self, before: dict[str, Json], here: dict[str, Json], there: dict[str, Json]
+        self, before: dict[str, Json], ours_by_name: dict[str, Json], theirs_by_name: dict[str, Json]
     ) -> dict[str, Json]:
         """Our entries without those that new entries of theirs became under another name."""
-        new = {name: entry for name, entry in there.items() if name not in before and name not in here}
-        since = {name: entry for name, entry in here.items() if name not in before and name not in there}
+        new = {
+            name: entry for name, entry in theirs_by_name.items() if name not in before and name not in ours_by_name
+        }
+        since = {
+            name: entry for name, entry in ours_by_name.items() if name not in before and name not in theirs_by_name
+        }
         ours = set(match_entries(new, since).values())
-        return {name: entry for name, entry in here.items() if name not in ours}
+        return {name: entry for name, entry in ours_by_name.items() if name not in ours}

@@ -15,8 +15,8 @@ from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refus
 from holdfast.core.times import file_stamp
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext
 from holdfast.formats.convert import state_of
-from holdfast.formats.discover import SourceDocument, sources
-from holdfast.formats.entries import same
+from holdfast.formats.discover import SourceDocument, find_sources
+from holdfast.formats.entries import is_same
 from holdfast.formats.import_context import import_context
 from holdfast.formats.text.read import LIMIT
 from holdfast.machine import files
@@ -50,11 +50,11 @@ def migrate(ws: Workspace, path: str) -> list[Migrated]:
     """Migrate every document at a path: a file, a feature's directory, or a whole project."""
     if path == "-":
         raise Usage("migrate rewrites files; standard input is not a file", hint="Name the file.")
-    here = import_context(ws)
+    context = import_context(ws)
     results: list[Migrated] = []
-    for source in sources([path]):
+    for source in find_sources([path]):
         if isinstance(source, SourceDocument):
-            results += _migrated(source, here, ws.now())
+            results += _migrate_file(source, context, ws.now())
         else:
             results.append(Migrated(source.path, None, None, "refused", None, [], source.error))
     return results
@@ -74,14 +74,14 @@ def undo(path: str) -> list[Migrated]:
             file=path,
         )
     results: list[Migrated] = []
-    for name, (kept, moment) in sorted(latest.items()):
+    for name, (backup, moment) in sorted(latest.items()):
         _refuse_link(name)
-        old = files.read_limited(kept, LIMIT, subject="the file from before")
+        old = files.read_limited(backup, LIMIT, subject="the file before its migration")
         aside = free_name(f"{name}.after-{moment}")
         if os.path.lexists(name):
             _copy(name, aside)
         files.write_atomic(name, old)
-        os.unlink(kept)
+        os.unlink(backup)
         results.append(Migrated(name, None, None, "brought back", aside if os.path.lexists(aside) else None, []))
     return results
 
@@ -97,19 +97,19 @@ def _files_at(path: str) -> list[str]:
         raise files.explain(error, "read", path) from error
 
 
-def _migrated(source: SourceDocument, here: ImportContext, now: int) -> list[Migrated]:
+def _migrate_file(source: SourceDocument, context: ImportContext, now: int) -> list[Migrated]:
     rules = source.rules
     version = version_of(source.value, rules)
     try:
-        document, notes = rules.tidy(source.value, here)
+        document, notes = rules.tidy(source.value, context)
         new = _texts(source, document)
         if not new:
             return [Migrated(source.path, rules.name, version, "current", None, [])]
-        _check(document, rules, here)
+        _check(document, rules, context)
         for path in new:
             _refuse_link(path)
         return [
-            Migrated(path, rules.name, version, "migrated", _switch(path, data, now), [*source.notes, *notes])
+            Migrated(path, rules.name, version, "migrated", _replace_file(path, data, now), [*source.notes, *notes])
             for path, data in new.items()
         ]
     except HoldfastError as error:
@@ -127,20 +127,20 @@ def version_of(value: Json, rules: Format) -> str | None:
 def _texts(source: SourceDocument, document: Document) -> dict[str, bytes]:
     """The files that must change, with their new content."""
     if source.rules.name != "contract" or not isinstance(source.value, dict) or "state" not in source.value:
-        return {} if same(document, source.value) else {source.path: source.rules.write(document)}
-    from holdfast.formats.text.yaml import written
+        return {} if is_same(document, source.value) else {source.path: source.rules.write(document)}
+    from holdfast.formats.text.yaml import render_yaml
 
     folder = source.path if os.path.isdir(source.path) else os.path.dirname(source.path)
     changed: dict[str, bytes] = {}
     for part, name in _PARTS.items():
-        if part in source.value and not same(document.get(part), source.value[part]):
+        if part in source.value and not is_same(document.get(part), source.value[part]):
             path = os.path.join(folder, name)
             over = files.read_limited(path, LIMIT, subject=name).decode("utf-8-sig", "replace")
-            changed[path] = written(document[part], over=over).encode()
+            changed[path] = render_yaml(document[part], over=over).encode()
     return changed
 
 
-def _check(document: Document, rules: Format, here: ImportContext) -> None:
+def _check(document: Document, rules: Format, context: ImportContext) -> None:
     """Raise unless the new document is valid and gives a session."""
     wrong = [
         problem
@@ -150,20 +150,20 @@ def _check(document: Document, rules: Format, here: ImportContext) -> None:
     ]
     if wrong:
         raise Invalid(f"the migrated document would not be valid: {wrong[0].message}")
-    state = state_of(document, rules, here)
+    state = state_of(document, rules, context)
     if state.clashes or state.not_applied:
         raise Failed("the migrated document would not give the same session")
 
 
-def _switch(path: str, data: bytes, now: int) -> str:
-    kept = free_name(f"{path}.before-{file_stamp(now)}")
-    _copy(path, kept)
+def _replace_file(path: str, data: bytes, now: int) -> str:
+    backup = free_name(f"{path}.before-{file_stamp(now)}")
+    _copy(path, backup)
     try:
         files.write_atomic(path, data)
     except HoldfastError:
-        os.unlink(kept)  # the old file is still in place
+        os.unlink(backup)  # the old file is still in place
         raise
-    return kept
+    return backup
 
 
 def _refuse_link(path: str) -> None:

@@ -30,7 +30,7 @@ from holdfast.core.state import State, TaskState
 from holdfast.core.text import MAX_NAME_LENGTH, check_identifier, check_relative_path, check_text, shorten, slug
 from holdfast.formats import timestamps
 from holdfast.formats.base import ImportContext
-from holdfast.formats.text.nodes import YamlNode, from_json, from_yaml, not_readable
+from holdfast.formats.text.nodes import YamlNode, from_json, from_yaml, unreadable_error
 from holdfast.machine.files import read_limited
 from holdfast.machine.wall import local_offset
 
@@ -137,8 +137,8 @@ class _Known:
         if task.named:
             return self._by_id.get(task.id)
         # As it is stored: without secrets.
-        alike = self._by_text.get((task.phase, redact(task.text).text), [])
-        return alike.pop(0) if alike else None
+        same_text = self._by_text.get((task.phase, redact(task.text).text), [])
+        return same_text.pop(0) if same_text else None
 
     def free(self, task: PlannedTask) -> str:
         """The id for a new task: its own, or the next free number if we chose it."""
@@ -160,7 +160,7 @@ def parse(data: bytes, path: str) -> ImportedPlan:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise not_readable(path, "it is not valid UTF-8", data[: error.start].count(b"\n") + 1) from None
+        raise unreadable_error(path, "it is not valid UTF-8", data[: error.start].count(b"\n") + 1) from None
     kind = _kind(text, path)
     if kind == "markdown":
         return _Checklist(path).plan(text)
@@ -188,23 +188,23 @@ class _Contract:
         self._tasks: list[PlannedTask] = []
 
     def plan(self, root: YamlNode) -> ImportedPlan:
-        top = self._map(root, "the plan")
-        if "phases" not in top and "tasks" not in top:
-            raise not_readable(
+        fields = self._map(root, "the plan")
+        if "phases" not in fields and "tasks" not in fields:
+            raise unreadable_error(
                 self._path, "it has neither phases nor tasks", root.line, "A plan is a mapping with a list of phases."
             )
         phases: dict[str, str] = {}
-        for node in self._list(top.get("phases"), "phases"):
+        for node in self._list(fields.get("phases"), "phases"):
             phase = self._map(node, "a phase")
             id_ = self._id(phase, ("phase_id", "id"), node, "a phase's id")
             if id_ in phases:
-                raise not_readable(self._path, f"phase {id_} is not unique", node.line)
+                raise unreadable_error(self._path, f"phase {id_} is not unique", node.line)
             phases[id_] = self._checked(
                 self._text(phase.get("name"), "name") or id_, "the phase", node, MAX_NAME_LENGTH
             )
             for task in self._list(phase.get("tasks"), "tasks"):
                 self._task(task, id_)
-        for task in self._list(top.get("tasks"), "tasks"):
+        for task in self._list(fields.get("tasks"), "tasks"):
             self._task(task, None)
         return ImportedPlan(list(phases.items()), self._tasks)
 
@@ -212,14 +212,14 @@ class _Contract:
         fields = self._map(node, "a task")
         id_ = self._id(fields, ("task_id", "id"), node, "a task's id")
         if id_ in self._ids:
-            raise not_readable(self._path, f"task {id_} is not unique", node.line)
+            raise unreadable_error(self._path, f"task {id_} is not unique", node.line)
         if len(self._tasks) >= MAX_TASKS:
-            raise not_readable(self._path, f"it has more than {MAX_TASKS:,} tasks", node.line)
+            raise unreadable_error(self._path, f"it has more than {MAX_TASKS:,} tasks", node.line)
         self._ids.add(id_)
         words = self._text(fields.get("description"), "description") or self._text(fields.get("text"), "text")
         status = self._text(fields.get("status"), "status") or ""
         if status not in _STATUSES:
-            raise not_readable(
+            raise unreadable_error(
                 self._path, f"{shorten(status, 40)!a} is not the status of a task", fields["status"].line,
                 "It is pending, in_progress, completed or blocked.",
             )  # fmt: skip
@@ -242,49 +242,49 @@ class _Contract:
     def _artifact(self, node: YamlNode) -> str:
         return self._located(node, lambda: check_relative_path(self._text(node, "artifacts") or ""))
 
-    def _time(self, node: YamlNode | None, what: str) -> int | None:
-        written = self._text(node, what)
+    def _time(self, node: YamlNode | None, label: str) -> int | None:
+        written = self._text(node, label)
         if node is None or not written:
             return None
-        return self._located(node, lambda: timestamps.read(written, _HERE).ms)
+        return self._located(node, lambda: timestamps.read_time(written, _HERE).ms)
 
-    def _id(self, fields: dict[str, YamlNode], names: tuple[str, ...], node: YamlNode, what: str) -> str:
+    def _id(self, fields: dict[str, YamlNode], names: tuple[str, ...], node: YamlNode, label: str) -> str:
         for name in names:
             value = self._text(fields.get(name), name)
             if value:
-                return self._named(value, what, fields[name])
-        raise not_readable(self._path, f"{names[0]} is missing", node.line)
+                return self._named(value, label, fields[name])
+        raise unreadable_error(self._path, f"{names[0]} is missing", node.line)
 
-    def _named(self, value: str, what: str, node: YamlNode) -> str:
-        return self._located(node, lambda: check_identifier(value, what))
+    def _named(self, value: str, label: str, node: YamlNode) -> str:
+        return self._located(node, lambda: check_identifier(value, label))
 
-    def _checked(self, value: str, what: str, node: YamlNode, longest: int = 1 << 20) -> str:
-        return self._located(node, lambda: check_text(value, what, max_length=longest))
+    def _checked(self, value: str, label: str, node: YamlNode, longest: int = 1 << 20) -> str:
+        return self._located(node, lambda: check_text(value, label, max_length=longest))
 
     def _located(self, node: YamlNode, check: Callable[[], _T]) -> _T:
         """Run a check and add path and line to its error."""
         try:
             return check()
         except Invalid as error:
-            raise not_readable(self._path, error.message, node.line, error.hint) from None
+            raise unreadable_error(self._path, error.message, node.line, error.hint) from None
 
-    def _map(self, node: YamlNode, what: str) -> dict[str, YamlNode]:
+    def _map(self, node: YamlNode, label: str) -> dict[str, YamlNode]:
         if not isinstance(node.value, dict):
-            raise not_readable(self._path, f"{what} must be a mapping", node.line)
+            raise unreadable_error(self._path, f"{label} must be a mapping", node.line)
         return node.value
 
-    def _list(self, node: YamlNode | None, what: str) -> list[YamlNode]:
+    def _list(self, node: YamlNode | None, label: str) -> list[YamlNode]:
         if node is None or node.value is None:
             return []
         if not isinstance(node.value, list):
-            raise not_readable(self._path, f"{what} must be a list", node.line)
+            raise unreadable_error(self._path, f"{label} must be a list", node.line)
         return node.value
 
-    def _text(self, node: YamlNode | None, what: str) -> str | None:
+    def _text(self, node: YamlNode | None, label: str) -> str | None:
         if node is None or node.value is None:
             return None
         if not isinstance(node.value, str):
-            raise not_readable(self._path, f"{what} must be text", node.line)
+            raise unreadable_error(self._path, f"{label} must be text", node.line)
         return node.value
 
 
@@ -320,9 +320,11 @@ class _Checklist:
                 try:
                     self._item(heading, item[2], "pending" if item[1] == " " else "completed")
                 except Invalid as error:
-                    raise not_readable(self._path, error.message, number, error.hint) from None
+                    raise unreadable_error(self._path, error.message, number, error.hint) from None
         if not self._tasks:
-            raise not_readable(self._path, "it has no tasks", None, "Tasks are lines such as: - [ ] Write the parser")
+            raise unreadable_error(
+                self._path, "it has no tasks", None, "Tasks are lines such as: - [ ] Write the parser"
+            )
         return ImportedPlan(list(self._phases.items()), self._tasks)
 
     def _item(self, heading: str, words: str, status: str) -> None:
@@ -350,8 +352,8 @@ class _Checklist:
         for id_, known in self._phases.items():
             if known == name:
                 return id_
-        spelled = any(char.isascii() and char.isalnum() for char in name)
-        stem = slug(name, 6) if spelled else f"phase-{len(self._phases) + 1}"
+        has_latin = any(char.isascii() and char.isalnum() for char in name)
+        stem = slug(name, 6) if has_latin else f"phase-{len(self._phases) + 1}"
         id_, number = stem, 1
         while id_ in self._phases:
             number += 1

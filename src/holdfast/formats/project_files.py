@@ -77,7 +77,7 @@ class ProjectFile:
         return self.error is None and not self.foreign and self.status not in FINISHED
 
 
-def files(ws: Workspace, *, at_work: bool, thorough: bool = False) -> list[ProjectFile]:
+def find_files(ws: Workspace, *, at_work: bool, thorough: bool = False) -> list[ProjectFile]:
     """Session files of which the store does not have everything, latest first.
 
     `at_work`: there is a current session, so files that a mirror set aside are no concern. `thorough`: whatever their
@@ -85,13 +85,13 @@ def files(ws: Workspace, *, at_work: bool, thorough: bool = False) -> list[Proje
     """
     root = ws.place.root
     present = [name for name, steps in (SINGLE | MANY).items() if os.path.lexists(os.path.join(root, *steps))]
-    mirrored = _mirrored(ws) if present or not at_work else set()
+    mirrored = _mirrored_formats(ws) if present or not at_work else set()
     listed: list[ProjectFile] = []
     for name in present:
         if name not in mirrored:
-            listed += (_single if name in SINGLE else _many)(ws, name, thorough=thorough)
+            listed += (_find_single if name in SINGLE else _find_many)(ws, name, thorough=thorough)
     for name in mirrored & SINGLE.keys() if not at_work else ():
-        listed += _set_aside(ws, name)
+        listed += _find_set_aside(ws, name)
     ordered = sorted(listed, key=lambda file: file.changed, reverse=True)
     for file in [file for file in ordered if file.unfinished][1:]:
         file.latest = False
@@ -100,17 +100,17 @@ def files(ws: Workspace, *, at_work: bool, thorough: bool = False) -> list[Proje
 
 def notes(ws: Workspace, *, at_work: bool, foreign: bool = False) -> list[str]:
     """A sentence for each of the latest files, for every surface; for those in no format only if `foreign`."""
-    listed = [file for file in files(ws, at_work=at_work) if foreign or not file.foreign]
-    sentences = [sentence(ws, file) for file in listed[:_MAX_NAMED]]
+    listed = [file for file in find_files(ws, at_work=at_work) if foreign or not file.foreign]
+    sentences = [describe_with_options(ws, file) for file in listed[:_MAX_NAMED]]
     if len(listed) > _MAX_NAMED:
         sentences.append(f"There are {len(listed) - _MAX_NAMED} more session files here that are not in the log.")
     return sentences
 
 
-def sentence(ws: Workspace, file: ProjectFile) -> str:
+def describe_with_options(ws: Workspace, file: ProjectFile) -> str:
     """A description of a file and what to do about it."""
-    about, ways = description(file), options(ws, file)
-    return f"{about}. {ways[0]}" if len(ways) == 1 else "\n  ".join([f"{about}. Either:", *ways])
+    about, commands = description(file), options(ws, file)
+    return f"{about}. {commands[0]}" if len(commands) == 1 else "\n  ".join([f"{about}. Either:", *commands])
 
 
 def description(file: ProjectFile) -> str:
@@ -119,10 +119,10 @@ def description(file: ProjectFile) -> str:
         return _problem(file.error, path)
     if file.foreign:
         return f"{path} is in none of the four formats"
-    what = f"{path} holds a session that is not in the log"
+    text = f"{path} holds a session that is not in the log"
     if file.known is not None:
-        what = f"{path} has more of session {file.known[:8]} than the log"
-    return f"{what}: {_goal(file)!r}, {file.status.replace('_', ' ')}, of {_day(file)}" if file.status else what
+        text = f"{path} has more of session {file.known[:8]} than the log"
+    return f"{text}: {_goal(file)!r}, {file.status.replace('_', ' ')}, of {_day(file)}" if file.status else text
 
 
 def options(ws: Workspace, file: ProjectFile) -> list[str]:
@@ -133,11 +133,11 @@ def options(ws: Workspace, file: ProjectFile) -> list[str]:
     if file.error is None:
         latest = session_history.latest_unfinished(ws) if file.unfinished else None
         last = file.unfinished and file.latest and (latest is None or ws.state(latest).updated_at <= file.changed)
-        command = "holdfast continue --yes" if last and doubt(ws, file) else "holdfast continue"
+        command = "holdfast continue --yes" if last and confirmation_reason(ws, file) else "holdfast continue"
         return [f"To continue it: {command}" if last else f"To import it: holdfast import {path}"]
     recover = [f"holdfast recover {path} --start (continues with what can be read)"] if file.recoverable else []
-    kept = "the file is kept" if ".rejected-" in path else "the file is kept under another name"
-    start_over = f"holdfast start GOAL --replace (starts over; {kept})"
+    file_stays = "the file is kept" if ".rejected-" in path else "the file is kept under another name"
+    start_over = f"holdfast start GOAL --replace (starts over; {file_stays})"
     if file.format in MANY:
         start_over = "holdfast start GOAL (starts over; the file stays as it is)"
     return [
@@ -147,7 +147,7 @@ def options(ws: Workspace, file: ProjectFile) -> list[str]:
     ]
 
 
-def answer(ws: Workspace, file: ProjectFile) -> HoldfastError:
+def cannot_continue(ws: Workspace, file: ProjectFile) -> HoldfastError:
     """The error of `continue` and `resume` for a file that cannot be continued."""
     from holdfast.core.errors import Damaged, Invalid
 
@@ -175,7 +175,7 @@ def is_tracked(ws: Workspace, path: str, *, unknown: bool = True) -> bool:
         return unknown
 
 
-def doubt(ws: Workspace, file: ProjectFile) -> str | None:
+def confirmation_reason(ws: Workspace, file: ProjectFile) -> str | None:
     """Why a session file is continued only after confirmation: anybody may have put it there."""
     if is_tracked(ws, file.path):
         return "git tracks the file: anybody who can commit here may have written it"
@@ -207,7 +207,7 @@ def import_file(ws: Workspace, file: ProjectFile) -> str:
 def set_unreadable_aside(ws: Workspace) -> list[str]:
     """Rename files that cannot be continued, before a new start; a sentence for each."""
     sentences = []
-    for file in files(ws, at_work=True, thorough=True):
+    for file in find_files(ws, at_work=True, thorough=True):
         place = os.path.join(ws.place.root, *SINGLE.get(file.format, ("",)))
         if file.error is None or file.path != place:
             continue
@@ -230,11 +230,11 @@ def set_aside(ws: Workspace, path: str) -> str:
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _mirrored(ws: Workspace) -> set[str]:
+def _mirrored_formats(ws: Workspace) -> set[str]:
     return {layout.name for layout in mirrors_of(ws).formats()} if os.path.isdir(ws.home.mirrors) else set()
 
 
-def _single(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
+def _find_single(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
     from holdfast.core.errors import HoldfastError
     from holdfast.formats.mirror import fingerprint
     from holdfast.formats.mirror.locked_tree import refuse_links
@@ -242,14 +242,14 @@ def _single(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile
     path = os.path.join(ws.place.root, *SINGLE[name])
     try:
         refuse_links(ws.place.root, "/".join(SINGLE[name]))
-        seen = fingerprint.take(path, 0)
+        disk_print = fingerprint.take(path, 0)
     except HoldfastError:
         return  # a link or not a file
-    if seen is None or (mirrors_of(ws).stored.exists() and _is_ours(ws, path, seen.size)):
+    if disk_print is None or (mirrors_of(ws).stored.exists() and _is_ours(ws, path, disk_print.size)):
         return
-    file = ProjectFile(name, path, seen.changed // 1_000_000)
-    if thorough or seen.size <= _LARGE_SIZE:
-        yield from _examined(ws, file)
+    file = ProjectFile(name, path, disk_print.changed // 1_000_000)
+    if thorough or disk_print.size <= _LARGE_SIZE:
+        yield from _examine(ws, file)
     else:
         yield file
 
@@ -263,7 +263,7 @@ def _is_ours(ws: Workspace, path: str, size: int) -> bool:
     return mirrors_of(ws).stored.knows(ws.place.main, fingerprint.hash_of(fingerprint.read(path)))
 
 
-def _set_aside(ws: Workspace, name: str) -> Iterator[ProjectFile]:
+def _find_set_aside(ws: Workspace, name: str) -> Iterator[ProjectFile]:
     """The file that a mirror could not read and renamed. It is reported until a session is worked on here: after a
     new start or a restored session it is no concern any more.
     """
@@ -274,10 +274,10 @@ def _set_aside(ws: Workspace, name: str) -> Iterator[ProjectFile]:
     path = os.path.join(ws.place.root, *last.aside.split("/"))
     since = _latest_change(ws)
     if os.path.isfile(path) and not os.path.islink(path) and (since is None or since < last.at):
-        yield from (file for file in _examined(ws, ProjectFile(name, path, last.at)) if file.error is not None)
+        yield from (file for file in _examine(ws, ProjectFile(name, path, last.at)) if file.error is not None)
 
 
-def _examined(ws: Workspace, file: ProjectFile) -> Iterator[ProjectFile]:
+def _examine(ws: Workspace, file: ProjectFile) -> Iterator[ProjectFile]:
     """The file with its contents; nothing if the log has all of it."""
     from holdfast.core.errors import Damaged, HoldfastError, Invalid
     from holdfast.formats.recover_files import recover
@@ -313,7 +313,7 @@ def _damage(recovered: RecoveredFile) -> str:
     return f"it cannot be read from byte {recovered.lost_from:,} (line {recovered.lost_line or 1:,}) on"
 
 
-def _many(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
+def _find_many(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
     """Sessions under their own ids that the store does not know, and the latest of the others whose files have more
     than the store.
     """
@@ -333,22 +333,22 @@ def _many(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
             state = store.state(known[0]) if len(known) == 1 and compared < _MAX_COMPARED else None
             if state is not None and not state.deleted and changed // 1_000_000 > state.updated_at:
                 compared += 1
-                yield from _with_more(ws, name, path)
+                yield from _find_if_newer(ws, name, path)
             continue
         if thorough or _size(path, name) <= _LARGE_SIZE:
-            file = _one_of_many(ws, name, path)
+            file = _read_one_of_many(ws, name, path)
         else:
             file = ProjectFile(name, path, changed // 1_000_000)
         if file is not None:
             yield file
 
 
-def _with_more(ws: Workspace, name: str, path: str) -> Iterator[ProjectFile]:
+def _find_if_newer(ws: Workspace, name: str, path: str) -> Iterator[ProjectFile]:
     """The file of a known session, if it has more than the store and no mirror wrote it so."""
     size = _size(path, name)
     if size > _LARGE_SIZE or (mirrors_of(ws).stored.exists() and _is_ours(ws, path, size)):
         return
-    examined = _examined(ws, ProjectFile(name, path, os.stat(path).st_mtime_ns // 1_000_000))
+    examined = _examine(ws, ProjectFile(name, path, os.stat(path).st_mtime_ns // 1_000_000))
     yield from (file for file in examined if file.known is not None and file.error is None)
 
 
@@ -356,38 +356,38 @@ def _size(path: str, name: str) -> int:
     """The bytes to read; for a feature, including its history."""
     try:
         history = os.path.join(os.path.dirname(path), "history.jsonl")
-        more = os.stat(history).st_size if name == "contract" and os.path.lexists(history) else 0
-        return os.stat(path).st_size + more
+        history_size = os.stat(history).st_size if name == "contract" and os.path.lexists(history) else 0
+        return os.stat(path).st_size + history_size
     except OSError:
         return 0
 
 
-def _one_of_many(ws: Workspace, name: str, path: str) -> ProjectFile | None:
+def _read_one_of_many(ws: Workspace, name: str, path: str) -> ProjectFile | None:
     """None for a readable file that is not a session; `doctor` and `validate` report it."""
     from holdfast.core.errors import HoldfastError
     from holdfast.formats import registry
     from holdfast.formats.convert import state_of
     from holdfast.formats.import_context import import_context
-    from holdfast.formats.mirror.contract.feature_files import gathered
+    from holdfast.formats.mirror.contract.feature_files import read_feature_document
     from holdfast.formats.recover_files import contents_of
     from holdfast.formats.text.read import LIMIT, read
     from holdfast.machine.files import read_limited
 
-    here, rules = import_context(ws), registry.named(name)
+    context, rules = import_context(ws), registry.format_named(name)
     try:
         if name == "contract":
-            value: Json = gathered(os.path.dirname(path), leave_no_trace=True)
+            value: Json = read_feature_document(os.path.dirname(path), leave_no_trace=True)
         else:
             value = read(read_limited(path, LIMIT, subject="a session file"), path).value
         if rules.detects(value) is None and name != "contract":
             return None
-        document = rules.tidy(value, here).document
-        contents = contents_of(state_of(document, rules, here))
+        document = rules.tidy(value, context).document
+        contents = contents_of(state_of(document, rules, context))
     except HoldfastError:
         return _unreadable(ws, name, path)
     store = ws.existing_store()
     if store is not None and store.find(rules.alias(document)):  # under another file name
-        return next(_with_more(ws, name, path), None)
+        return next(_find_if_newer(ws, name, path), None)
     file = ProjectFile(name, path, contents.updated_at)
     file.rules, file.document, file.goal, file.status = rules, value, contents.goal, contents.status
     return file
@@ -401,7 +401,7 @@ def _unreadable(ws: Workspace, name: str, path: str) -> ProjectFile | None:
     for part in (path, plan) if name == "contract" else (path,):
         if not os.path.isfile(part) or os.path.islink(part):
             continue
-        for file in _examined(ws, ProjectFile(name, part, os.stat(part).st_mtime_ns // 1_000_000)):
+        for file in _examine(ws, ProjectFile(name, part, os.stat(part).st_mtime_ns // 1_000_000)):
             if isinstance(file.error, Damaged) or file.newer:
                 return file
     return None
@@ -416,8 +416,10 @@ def _entries(folder: str, name: str) -> list[tuple[int, str]]:
                 if entry.name.startswith(".") or entry.name == "index.json" or len(listed) >= _MAX_FILES * 10:
                     continue
                 path = os.path.join(entry.path, "state.yaml") if name == "contract" else entry.path
-                meant = entry.is_dir(follow_symlinks=False) if name == "contract" else entry.name.endswith(".json")
-                if meant and os.path.isfile(path) and not os.path.islink(path):
+                is_candidate = (
+                    entry.is_dir(follow_symlinks=False) if name == "contract" else entry.name.endswith(".json")
+                )
+                if is_candidate and os.path.isfile(path) and not os.path.islink(path):
                     listed.append((os.stat(path).st_mtime_ns, path))
     except OSError:
         return []

@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.formats.schema import schema_text
-from holdfast.formats.text.json import written
+from holdfast.formats.text.json import render_json
 
 # The kinds of file of formats that have more than one.
 _KINDS: Final = {
@@ -33,7 +33,7 @@ NAMES: Final = ("orchestrator", "timer", "contract", "craft", *_KINDS["contract"
 def schema_of(name: str, draft: str = "2020-12") -> bytes:
     """The schema of a format, or of one of its kinds of file, in one of `DRAFTS`."""
     if draft == "7":
-        return written(_in_draft_7(name))
+        return render_json(_in_draft_7(name))
     if name not in _KINDS:
         return schema_text(name)
     inner: dict[str, Json] = {}
@@ -41,7 +41,7 @@ def schema_of(name: str, draft: str = "2020-12") -> bytes:
         schema = json.loads(schema_text(kind))
         # With its own id, references of a part are resolved inside it.
         inner[kind] = {"$id": f"{kind}.json", **schema}
-    return written(
+    return render_json(
         {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": name,
@@ -54,42 +54,45 @@ def schema_of(name: str, draft: str = "2020-12") -> bytes:
 
 def _in_draft_7(name: str) -> dict[str, Json]:
     if name not in _KINDS:
-        made = _translated(json.loads(schema_text(name)), "#")
+        result = _translate(json.loads(schema_text(name)), "#")
     else:
-        inner = {kind: _translated(json.loads(schema_text(kind)), f"#/definitions/{kind}") for kind in _KINDS[name]}
+        inner = {kind: _translate(json.loads(schema_text(kind)), f"#/definitions/{kind}") for kind in _KINDS[name]}
         for part in inner.values():
             assert isinstance(part, dict)
             del part["$schema"]
-        made = {
+        result = {
             "title": name,
             "description": f"Any file of the format {name}: {', '.join(inner)}.",
             "anyOf": [{"$ref": f"#/definitions/{kind}"} for kind in inner],
             "definitions": inner,
         }
-    assert isinstance(made, dict)
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **{k: v for k, v in made.items() if k != "$schema"}}
+    assert isinstance(result, dict)
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        **{k: v for k, v in result.items() if k != "$schema"},
+    }
 
 
-def _translated(schema: Json, root: str) -> Json:
+def _translate(schema: Json, root: str) -> Json:
     """A 2020-12 schema in draft-07. `root` is its place in the document, where its references start."""
     if isinstance(schema, list):
-        return [_translated(item, root) for item in schema]
+        return [_translate(item, root) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    made: dict[str, Json] = {}
+    result: dict[str, Json] = {}
     for key, value in schema.items():
         if key in _VALUES:
-            made[key] = value
+            result[key] = value
         elif key in _NAMED and isinstance(value, dict):
-            inner = {name: _translated(item, root) for name, item in value.items()}
-            made["definitions" if key == "$defs" else key] = inner
+            inner = {name: _translate(item, root) for name, item in value.items()}
+            result["definitions" if key == "$defs" else key] = inner
         elif key == "format" and isinstance(value, str):
-            made["pattern"] = _PATTERNS[value]
+            result["pattern"] = _PATTERNS[value]
         elif key == "$ref" and isinstance(value, str):
             reference: dict[str, Json] = {"$ref": value.replace("#/$defs/", f"{root}/definitions/")}
             if len(schema) == 1:
                 return reference
-            made["allOf"] = [reference]
+            result["allOf"] = [reference]
         else:
-            made[key] = _translated(value, root)
-    return made
+            result[key] = _translate(value, root)
+    return result

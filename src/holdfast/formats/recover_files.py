@@ -68,16 +68,16 @@ class RecoveredFile(NamedTuple):
 
 def recover(ws: Workspace, path: str) -> list[RecoveredFile]:
     """Recover a file, or every session file in a directory. Raises when there is none."""
-    here = import_context(ws)
+    context = import_context(ws)
     if path != "-" and not os.path.lexists(path):
         raise NotFound(f"{display_path(path)} does not exist", hint="Check the path.", operation="read", file=path)
     if not os.path.isdir(path):
-        return [_recover(ws, path, here)]
+        return [_recover(ws, path, context)]
     walked = find_session_files(path)
     files = [*(file for file, _ in walked.placed), *walked.loose]
     if not files and not walked.unreadable:
         raise _none_in(path)
-    recovered_files = [_recover_or_error(ws, file, here) for file in files]
+    recovered_files = [_recover_or_error(ws, file, context) for file in files]
     # Of files elsewhere, intact ones of other programs are left out.
     placed = {file for file, _ in walked.placed}
     recovered_files = [
@@ -124,9 +124,9 @@ def start(ws: Workspace, recovered: RecoveredFile) -> tuple[str, list[FormatNote
 # ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _recover_or_error(ws: Workspace, path: str, here: ImportContext) -> RecoveredFile:
+def _recover_or_error(ws: Workspace, path: str, context: ImportContext) -> RecoveredFile:
     try:
-        return _recover(ws, path, here)
+        return _recover(ws, path, context)
     except HoldfastError as error:
         return _unread(path, error)
 
@@ -135,7 +135,7 @@ def _unread(path: str, error: HoldfastError) -> RecoveredFile:
     return RecoveredFile(path, None, whole=False, document=None, notes=[], lost_from=None, error=error)
 
 
-def _recover(ws: Workspace, path: str, here: ImportContext) -> RecoveredFile:
+def _recover(ws: Workspace, path: str, context: ImportContext) -> RecoveredFile:
     raw = read_limited(path, LIMIT, subject="a session file")
     recovered = recover_document(raw, path)
     line = None if recovered.lost_from is None else raw.count(b"\n", 0, recovered.lost_from) + 1
@@ -145,43 +145,43 @@ def _recover(ws: Workspace, path: str, here: ImportContext) -> RecoveredFile:
     identified = identify(recovered.value, path)
     kind = _kind_in_feature(path) if identified is None and not recovered.whole else None
     if kind is not None:
-        identified = FormatKind(registry.named("contract"), kind)
+        identified = FormatKind(registry.format_named("contract"), kind)
     if identified is None:
         return plain
     if identified.kind in LISTS or identified.kind == "contract-history":
         document = recovered.documents if identified.kind == "contract-history" else recovered.value
         return plain._replace(rules=identified.rules, document=document, error=_not_a_session(path, identified.kind))
-    tidy, version = _complete(recovered, identified, here, path)
+    tidy, version = _complete(recovered, identified, context, path)
     if isinstance(tidy, HoldfastError):
         return plain._replace(rules=identified.rules, error=tidy)
-    whole = recovered.whole and version is None
+    is_whole = recovered.whole and version is None
     # An intact document is shown as it is; an import would add its own notes.
-    notes = recovered.notes if whole else [*recovered.notes, *tidy.notes]
-    document = recovered.value if whole else tidy.document
-    contents = _contents(tidy.document, identified.rules, here)
-    known = _known(ws, recovered, tidy.document, identified.rules, path)
-    more = None
+    notes = recovered.notes if is_whole else [*recovered.notes, *tidy.notes]
+    document = recovered.value if is_whole else tidy.document
+    contents = _contents(tidy.document, identified.rules, context)
+    known = _find_known(ws, recovered, tidy.document, identified.rules, path)
+    merged = None
     if known is not None:
-        own = tidy.document if whole else _without_completion(tidy.document, recovered.value)
-        more = _more(ws, known, own, identified.rules, here)
+        own = tidy.document if is_whole else _without_completion(tidy.document, recovered.value)
+        merged = _merge_with_log(ws, known, own, identified.rules, context)
     return plain._replace(
-        rules=identified.rules, whole=whole, document=document, notes=notes, contents=contents, known=known,
-        more=more, version=version,
+        rules=identified.rules, whole=is_whole, document=document, notes=notes, contents=contents, known=known,
+        more=merged, version=version,
     )  # fmt: skip
 
 
 def _complete(
-    recovered: RecoveredDocument, identified: FormatKind, here: ImportContext, path: str
+    recovered: RecoveredDocument, identified: FormatKind, context: ImportContext, path: str
 ) -> tuple[TidyDocument | HoldfastError, HoldfastError | None]:
     """The completed document or an error. An unsupported version is read as the supported one, with a note."""
     cut, value = not recovered.whole, recovered.value
-    tidy = complete(value, identified, here, cut=cut)
+    tidy = complete(value, identified, context, cut=cut)
     if not isinstance(value, dict) or not (cut or isinstance(tidy, HoldfastError)):
         return tidy, None
     key = "version" if identified.rules.name == "contract" else "schema_version"
     for own in (value, {**value, key: identified.rules.version}) if key in value else (value,):
         for document in (_with_rest_of_feature(own, identified, path, cut=cut), own):
-            read = complete(document, identified, here, cut=cut)
+            read = complete(document, identified, context, cut=cut)
             if isinstance(read, HoldfastError):
                 continue
             if own is value or not isinstance(tidy, HoldfastError):
@@ -240,12 +240,12 @@ def _without_assumed(tidy: Json, read: Json) -> Json:
     return tidy
 
 
-def _more(
-    ws: Workspace, session: str, own: dict[str, Json], rules: Format, here: ImportContext
+def _merge_with_log(
+    ws: Workspace, session: str, own: dict[str, Json], rules: Format, context: ImportContext
 ) -> dict[str, Json] | None:
     """The merge of log and file, if the file has more than the log."""
     from holdfast.formats.import_context import configured
-    from holdfast.formats.merge import merged
+    from holdfast.formats.merge import merge_documents
     from holdfast.formats.mirror.base_version import nearest_version
     from holdfast.formats.remainder import render_with_remainder as shown_in
 
@@ -253,16 +253,16 @@ def _more(
     state = None if store is None else store.state(session)
     if store is None or state is None:
         return None
-    rules = configured(rules, here.models)
+    rules = configured(rules, context.models)
     ours = shown_in(state, rules)
     # Merged with its base version, or everything since then would count as a change of the file.
-    together = merged(nearest_version(list(store.events(session)), rules, own), ours, own, rules)
+    together = merge_documents(nearest_version(list(store.events(session)), rules, own), ours, own, rules)
     try:
-        if not together.clashes and not rules.changes(ours, together.document, state, here):
+        if not together.clashes and not rules.changes(ours, together.document, state, context):
             return None
     except HoldfastError:
         return None  # a forbidden change cannot be added
-    return merged(None, own, ours, rules).document
+    return merge_documents(None, own, ours, rules).document
 
 
 def _not_a_session(path: str, kind: str) -> HoldfastError:
@@ -274,9 +274,9 @@ def _not_a_session(path: str, kind: str) -> HoldfastError:
     )
 
 
-def _contents(document: dict[str, Json], rules: Format, here: ImportContext) -> Contents | None:
+def _contents(document: dict[str, Json], rules: Format, context: ImportContext) -> Contents | None:
     try:
-        state = state_of(document, rules, here)
+        state = state_of(document, rules, context)
     except HoldfastError:
         return None
     return contents_of(state)
@@ -291,7 +291,7 @@ def contents_of(state: State) -> Contents:
     )  # fmt: skip
 
 
-def _known(
+def _find_known(
     ws: Workspace, recovered: RecoveredDocument, document: dict[str, Json], rules: Format, path: str
 ) -> str | None:
     """The session in the log with the id in the file or of its feature; a derived id does not count."""

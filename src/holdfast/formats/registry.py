@@ -13,7 +13,7 @@ NAMES = ("orchestrator", "timer", "contract", "craft")
 _loaded: dict[str, Format] = {}
 
 
-def named(name: str) -> Format:
+def format_named(name: str) -> Format:
     """The format of this name."""
     if name not in NAMES:
         raise Invalid(f"there is no format {shorten(name, 40)!a}", hint=f"Formats are {', '.join(NAMES)}.")
@@ -22,7 +22,3 @@ def named(name: str) -> Format:
         assert isinstance(loaded, Format)
         _loaded[name] = loaded
     return _loaded[name]
-
-
-def every() -> list[Format]:
-    return [named(name) for name in NAMES]

@@ -23,8 +23,8 @@ from holdfast.core.events import ExtraKept
 from holdfast.core.model import SyncFacts
 from holdfast.core.state import State
 from holdfast.formats.base import Document, Format, Place
-from holdfast.formats.document_paths import covered
-from holdfast.formats.entries import Identities, named, same
+from holdfast.formats.document_paths import is_covered
+from holdfast.formats.entries import Identities, entries_by_name, is_same
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,41 +38,43 @@ if TYPE_CHECKING:
 Kept = dict[str, Json]
 
 
-def remainder(shown: Json, meant: Json, identities: Identities, place: Place = ()) -> Kept | None:
+def remainder(shown: Json, original: Json, identities: Identities, place: Place = ()) -> Kept | None:
     """What must be kept to restore the document from its rendering; None when nothing is."""
-    if same(shown, meant):
+    if is_same(shown, original):
         return None
-    if isinstance(shown, dict) and isinstance(meant, dict):
-        return _of_object(shown, meant, identities, place)
-    if isinstance(shown, list) and isinstance(meant, list):
-        return _of_list(shown, meant, identities, place)
-    return {"v": meant, "w": shown}
+    if isinstance(shown, dict) and isinstance(original, dict):
+        return _object_remainder(shown, original, identities, place)
+    if isinstance(shown, list) and isinstance(original, list):
+        return _list_remainder(shown, original, identities, place)
+    return {"v": original, "w": shown}
 
 
-def _of_object(shown: dict[str, Json], meant: dict[str, Json], identities: Identities, place: Place) -> Kept:
+def _object_remainder(
+    shown: dict[str, Json], original: dict[str, Json], identities: Identities, place: Place
+) -> Kept:
     kept: Kept = {}
     within: dict[str, Json] = {}
-    for key, value in meant.items():
+    for key, value in original.items():
         if key in shown and (inner := remainder(shown[key], value, identities, (*place, key))) is not None:
             within[key] = inner
     _put(kept, "i", within)
-    _put(kept, "m", {key: value for key, value in meant.items() if key not in shown})
-    _put(kept, "n", {key: value for key, value in shown.items() if key not in meant})
-    if list(meant) != _usual_order(shown, kept):
-        kept["o"] = list(meant)
+    _put(kept, "m", {key: value for key, value in original.items() if key not in shown})
+    _put(kept, "n", {key: value for key, value in shown.items() if key not in original})
+    if list(original) != _usual_order(shown, kept):
+        kept["o"] = list(original)
     return kept
 
 
-def _of_list(shown: list[Json], meant: list[Json], identities: Identities, place: Place) -> Kept:
+def _list_remainder(shown: list[Json], original: list[Json], identities: Identities, place: Place) -> Kept:
     kept: Kept = {}
-    there = dict(named(shown, place, identities))
+    shown_by_name = dict(entries_by_name(shown, place, identities))
     within: dict[str, Json] = {}
     order: list[Json] = []
     raw: list[Json] = []
     before: str | None = None
-    for name, entry in named(meant, place, identities):
-        if name in there:
-            inner = remainder(there[name], entry, identities, (*place, name))
+    for name, entry in entries_by_name(original, place, identities):
+        if name in shown_by_name:
+            inner = remainder(shown_by_name[name], entry, identities, (*place, name))
             if inner is not None:
                 within[name] = inner
             order.append(name)
@@ -84,8 +86,8 @@ def _of_list(shown: list[Json], meant: list[Json], identities: Identities, place
             raw.append([before, [entry]])
     _put(kept, "i", within)
     _put(kept, "r", raw)
-    _put(kept, "n", {name: entry for name, entry in there.items() if name not in order})
-    if order != [name for name in there if name in order]:
+    _put(kept, "n", {name: entry for name, entry in shown_by_name.items() if name not in order})
+    if order != [name for name in shown_by_name if name in order]:
         kept["o"] = order
     return kept
 
@@ -96,65 +98,65 @@ def _put(kept: Kept, letter: str, value: dict[str, Json] | list[Json]) -> None:
 
 
 def _usual_order(shown: dict[str, Json], kept: Kept) -> list[str]:
-    hidden, more = _object(kept, "n"), _object(kept, "m")
-    return [key for key in shown if key not in hidden] + list(more)
+    hidden, missing = _object(kept, "n"), _object(kept, "m")
+    return [key for key in shown if key not in hidden] + list(missing)
 
 
-def restored(
+def restore(
     shown: Json, kept: Json, identities: Identities, *, passing: Collection[Place] = (), place: Place = ()
 ) -> Json:
     """The document restored over a later rendering. What was kept for `passing` places is left out."""
-    if not isinstance(kept, dict) or not kept or covered(passing, place):
+    if not isinstance(kept, dict) or not kept or is_covered(passing, place):
         return shown
     if "v" in kept:
-        return kept["v"] if same(shown, kept.get("w")) else shown
+        return kept["v"] if is_same(shown, kept.get("w")) else shown
     if isinstance(shown, dict):
-        return _object_again(shown, kept, identities, passing, place)
+        return _restore_object(shown, kept, identities, passing, place)
     if isinstance(shown, list):
-        return _list_again(shown, kept, identities, passing, place)
+        return _restore_list(shown, kept, identities, passing, place)
     return shown
 
 
-def _object_again(
+def _restore_object(
     shown: dict[str, Json], kept: Kept, identities: Identities, passing: Collection[Place], place: Place
 ) -> Json:
-    within, more, hidden = _object(kept, "i"), _object(kept, "m"), _object(kept, "n")
-    made: dict[str, Json] = {}
+    within, missing, hidden = _object(kept, "i"), _object(kept, "m"), _object(kept, "n")
+    result: dict[str, Json] = {}
     for key, value in shown.items():
-        if key in hidden and same(value, hidden[key]):
+        if key in hidden and is_same(value, hidden[key]):
             continue
         inner = within.get(key)
-        made[key] = restored(value, inner, identities, passing=passing, place=(*place, key))
-    for key, value in more.items():
-        made.setdefault(key, value)
+        result[key] = restore(value, inner, identities, passing=passing, place=(*place, key))
+    for key, value in missing.items():
+        result.setdefault(key, value)
     order = kept.get("o")
     if not isinstance(order, list):
-        return made
-    first = {key: made[key] for key in order if isinstance(key, str) and key in made}
-    return {**first, **made}
+        return result
+    first = {key: result[key] for key in order if isinstance(key, str) and key in result}
+    return {**first, **result}
 
 
-def _list_again(
+def _restore_list(
     shown: list[Json], kept: Kept, identities: Identities, passing: Collection[Place], place: Place
 ) -> Json:
     within, hidden = _object(kept, "i"), _object(kept, "n")
-    made: dict[str, Json] = {}
-    for name, entry in named(shown, place, identities):
-        if name in hidden and same(entry, hidden[name]):
+    result: dict[str, Json] = {}
+    for name, entry in entries_by_name(shown, place, identities):
+        if name in hidden and is_same(entry, hidden[name]):
             continue
         inner = within.get(name)
-        made[name] = restored(entry, inner, identities, passing=passing, place=(*place, name))
+        result[name] = restore(entry, inner, identities, passing=passing, place=(*place, name))
     order = kept.get("o")
     if isinstance(order, list):
-        first = {name: made[name] for name in order if isinstance(name, str) and name in made}
-        made = {**first, **made}
+        first = {name: result[name] for name in order if isinstance(name, str) and name in result}
+        result = {**first, **result}
     after: dict[str | None, list[Json]] = {}
     for item in _list(kept, "r"):
         if isinstance(item, list) and len(item) == 2 and isinstance(item[1], list):
-            follows = item[0] if isinstance(item[0], str) and item[0] in made else None
+            follows = item[0] if isinstance(item[0], str) and item[0] in result else None
             after.setdefault(follows, []).extend(item[1])
     entries = list(after.get(None, ()))
-    for name, entry in made.items():
+    for name, entry in result.items():
         entries.append(entry)
         entries.extend(after.get(name, ()))
     return entries
@@ -203,8 +205,8 @@ def render_with_remainder(
     document = rules.render(state)
     if kept is not None:
         passing = () if untouched else rules.passing
-        again = restored(document, kept.get("keep"), rules.identities, passing=passing)
-        document = again if isinstance(again, dict) else document
+        restored = restore(document, kept.get("keep"), rules.identities, passing=passing)
+        document = restored if isinstance(restored, dict) else document
     if path is not None and not (untouched and kept is not None and not kept.get("edited")):
         document = rules.with_path(document, path)
     return document if facts is None else rules.with_sync(document, facts)

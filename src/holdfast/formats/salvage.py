@@ -45,7 +45,7 @@ from holdfast.core.times import HOUR
 from holdfast.formats.base import FormatNote, ImportContext, TimedEvent
 from holdfast.formats.import_ import ImportedDocument, is_own, named_by_us
 from holdfast.formats.import_context import import_context
-from holdfast.formats.text.json import written
+from holdfast.formats.text.json import render_json
 from holdfast.formats.unknown.read import Recognised, SalvagedTask, end_of, read_document
 from holdfast.sessions import work_trees
 from holdfast.sessions.format_names import session_id
@@ -80,25 +80,25 @@ def import_salvaged(
     store = ws.store()
     with ws.transaction() as transaction:
         project = projects.find_project(store, projects.observe(ws.place, ""))
-        here = import_context(ws, project)
-        recognised = read_document(clean, here)
+        context = import_context(ws, project)
+        recognised = read_document(clean, context)
         aliases = _aliases(recognised, path, ws.place.root)
-        source = digest(written(clean))[:32]
+        source = digest(render_json(clean))[:32]
         session = _own_id(ws, transaction, source, project.id)
         before = transaction.state(session)
         if before.deleted:
             raise Refused("this session was deleted, and deleted sessions stay deleted", session=session)
-        candidates = [before] if before.count else _made_before(ws, aliases, project.id)
+        candidates = [before] if before.count else _find_earlier(ws, aliases, project.id)
         # A version that was imported before adds nothing, even if a later one followed it.
         known = [state for state in candidates if transaction.knows(state.session, _key(source, 0))]
         before = (*known, *candidates, before)[0]
         if known or (candidates and view.status_of(before) not in FINISHED):
             session = before.session
-            events = [] if known else additions(clean, before, here)
+            events = [] if known else later_events(clean, before, context)
         else:
-            events = beginning(recognised, clean, here, continues=before.session if candidates else None)
+            events = first_events(recognised, clean, context, continues=before.session if candidates else None)
         count = _record(ws, transaction, session, events, source)
-        _name(ws, transaction, session, aliases)
+        _add_aliases(ws, transaction, session, aliases)
         transaction.remember_project(project)
         if make_current and view.status_of(transaction.state(session)) not in FINISHED:
             work_trees.make_current(ws, transaction, session)
@@ -129,7 +129,7 @@ def _key(source: str, number: int) -> str:
     return f"file:{EXTRA}:{source}:{number}"
 
 
-def _made_before(ws: Workspace, aliases: dict[str, str], project: str) -> list[State]:
+def _find_earlier(ws: Workspace, aliases: dict[str, str], project: str) -> list[State]:
     """Sessions made from this file, by its own id or its path; one that has not ended comes first."""
     store = ws.store()
     for name, alias in aliases.items():
@@ -156,15 +156,15 @@ def _record(ws: Workspace, transaction: Transaction, session: str, events: list[
     return count
 
 
-def _name(ws: Workspace, transaction: Transaction, session: str, aliases: dict[str, str]) -> None:
+def _add_aliases(ws: Workspace, transaction: Transaction, session: str, aliases: dict[str, str]) -> None:
     """Add the file's aliases to the session's: the next version may have another id."""
     state = transaction.state(session)
     for name, alias in aliases.items():
         if alias in state.aliases.values():
             continue
         taken = sum(kind.startswith(name) for kind in state.aliases)
-        given = AliasGiven(format=f"{name}-{taken + 1}" if taken else name, id=alias)
-        transaction.record(session, Draft(given, state.updated_at, ws.recorder.actor))
+        alias_given = AliasGiven(format=f"{name}-{taken + 1}" if taken else name, id=alias)
+        transaction.record(session, Draft(alias_given, state.updated_at, ws.recorder.actor))
 
 
 def _mapping(recognised: Recognised) -> list[FormatNote]:
@@ -180,7 +180,7 @@ def _mapping(recognised: Recognised) -> list[FormatNote]:
 # ── the events ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def beginning(
+def first_events(
     document: Recognised, value: Json, context: ImportContext, continues: str | None = None
 ) -> list[TimedEvent]:
     """The events of a new session: what was recognised, and the whole document."""
@@ -206,11 +206,11 @@ def beginning(
     ]  # fmt: skip
 
 
-def additions(value: Json, state: State, context: ImportContext) -> list[TimedEvent]:
+def later_events(value: Json, state: State, context: ImportContext) -> list[TimedEvent]:
     """The events a later version of the document adds. What it leaves out is not removed."""
-    kept = _kept(value)
+    document_kept = _kept(value)
     earlier = state.extra.get(EXTRA)
-    if kept.value == earlier:
+    if document_kept.value == earlier:
         return []
     # Of several equal goals the first counts, and the log does not keep the order of keys.
     before, document = read_document(_in_order(earlier), context), read_document(_in_order(value), context)
@@ -221,14 +221,14 @@ def additions(value: Json, state: State, context: ImportContext) -> list[TimedEv
     for old, new_ones in ((before.decisions, document.decisions), (before.commits, document.commits)):
         new += _more((event.data for event in new_ones), (event.data for event in old))
     new += [*_more(document.files, before.files), *_more(document.errors, before.errors)]
-    new += [*_more(document.remarks, before.remarks), kept]
+    new += [*_more(document.remarks, before.remarks), document_kept]
     status = view.status_of(state)
     ending = _ending(document) if document.status != before.status else None
     if ending is not None and session_allows(status, TYPE_OF[type(ending)].name):
         new.append(ending)
     at = max(document.updated, state.updated_at)
-    more = None if document.worked is None else max(document.worked - (before.worked or 0), 0)
-    span = _span(document._replace(worked=more), state.updated_at, at, context)
+    worked_since = None if document.worked is None else max(document.worked - (before.worked or 0), 0)
+    span = _span(document._replace(worked=worked_since), state.updated_at, at, context)
     watched = span if status == "in_progress" else ()
     return [TimedEvent(at, data) for data in (*watched, *new)]
 
@@ -330,6 +330,6 @@ def _kept(value: Json) -> ExtraKept:
     try:
         canonical_json({"value": value})
     except Invalid:  # a number or text the log cannot represent
-        text = written(value).decode("utf-8", "replace").replace("\0", "\ufffd")
+        text = render_json(value).decode("utf-8", "replace").replace("\0", "\ufffd")
         return ExtraKept(name=EXTRA, value=text)
     return ExtraKept(name=EXTRA, value=value)

@@ -153,7 +153,7 @@ _SHAPES: Final = {
 }  # fmt: skip
 
 
-def _wanted(rules: Rules) -> str:
+def _expected_form(rules: Rules) -> str:
     """What text must look like: in our words, by an example, by the description, or else as a pattern."""
     pattern, examples = _text(rules["pattern"]), _list(rules.get("examples", []))
     if pattern in _SHAPES:
@@ -265,20 +265,28 @@ class Checker:
         if "anyOf" in rules:
             yield from self._check_any(value, _list(rules["anyOf"]), place)
 
-    def _check_any(self, value: Json, ways: list[Json], place: Place) -> Iterator[SchemaProblem]:
+    def _check_any(self, value: Json, options: list[Json], place: Place) -> Iterator[SchemaProblem]:
         """The problems of the alternative most likely meant: the one for this type of value."""
-        attempts = [list(islice(self._check(value, way, place), MAX_PROBLEMS)) for way in ways]
+        attempts = [list(islice(self._check(value, alternative, place), MAX_PROBLEMS)) for alternative in options]
         if not all(attempts):
             return
         if value is not None:
-            meant = [attempt for way, attempt in zip(ways, attempts, strict=True) if self._fits(value, way)]
-            if len(meant) == 1:
-                yield from meant[0]
+            fitting = [
+                attempt
+                for alternative, attempt in zip(options, attempts, strict=True)
+                if self._fits(value, alternative)
+            ]
+            if len(fitting) == 1:
+                yield from fitting[0]
                 return
         heads = [attempt[0] for attempt in attempts if attempt[0].place == place]
-        wanted = [head.message.removeprefix("must be ").rpartition(", is ")[0] for head in heads]
-        if len(heads) == len(attempts) and all(head.message.startswith("must be ") for head in heads) and all(wanted):
-            yield SchemaProblem(place, f"must be {_listed(list(dict.fromkeys(wanted)))}, is {_shown(value)}")
+        expected = [head.message.removeprefix("must be ").rpartition(", is ")[0] for head in heads]
+        if (
+            len(heads) == len(attempts)
+            and all(head.message.startswith("must be ") for head in heads)
+            and all(expected)
+        ):
+            yield SchemaProblem(place, f"must be {_listed(list(dict.fromkeys(expected)))}, is {_shown(value)}")
         else:
             yield from min(attempts, key=len)
 
@@ -303,10 +311,10 @@ class Checker:
             )
         if "maxLength" in rules and len(value) > _number(rules["maxLength"]):
             yield SchemaProblem(place, f"must have at most {rules['maxLength']} characters, has {len(value)}")
-        spelled = "pattern" in rules and (self._spelling or rules.get("$comment") != _SPELLING)
-        if spelled and not self._pattern(_text(rules["pattern"])).search(value):
+        has_pattern = "pattern" in rules and (self._spelling or rules.get("$comment") != _SPELLING)
+        if has_pattern and not self._pattern(_text(rules["pattern"])).search(value):
             yield SchemaProblem(
-                place, f"{_wanted(rules)}, is {_shown(value)}" if value.strip() else "must not be blank"
+                place, f"{_expected_form(rules)}, is {_shown(value)}" if value.strip() else "must not be blank"
             )
         elif "format" in rules:
             holds, words = _FORMATS[_text(rules["format"])]
@@ -319,18 +327,18 @@ class Checker:
                 yield SchemaProblem((*place, _text(name)), "is missing")
         named = _object(rules.get("properties", {}))
         like = _object(rules.get("patternProperties", {}))
-        more = rules.get("additionalProperties", True)
+        additional = rules.get("additionalProperties", True)
         for key, inner in value.items():
-            here = (*place, key)
+            member_place = (*place, key)
             known = key in named
             if known:
-                yield from self._check(inner, named[key], here)
+                yield from self._check(inner, named[key], member_place)
             for pattern, schema in like.items():
                 if self._pattern(pattern).search(key):
                     known = True
-                    yield from self._check(inner, schema, here)
+                    yield from self._check(inner, schema, member_place)
             if not known:
-                yield from self._check(inner, more, here)
+                yield from self._check(inner, additional, member_place)
 
     def _check_list(
         self, value: list[Json] | tuple[Json, ...], rules: Rules, place: Place

@@ -37,7 +37,7 @@ def is_time(written: str) -> bool:
     return True
 
 
-def read(written: str, context: ImportContext) -> Moment:
+def read_time(written: str, context: ImportContext) -> Moment:
     """A time as programs and people write it. Raises `Invalid` for anything else.
 
     Without a zone it is local time, and a date alone is its first moment; both are noted.
@@ -72,6 +72,6 @@ def in_millis(ms: int) -> str:
     return format_time(ms)
 
 
-def shortest(ms: int) -> str:
+def in_shortest_form(ms: int) -> str:
     """Without milliseconds if they are zero."""
     return in_millis(ms) if ms % SECOND else in_seconds(ms)

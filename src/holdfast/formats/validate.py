@@ -23,8 +23,8 @@ from holdfast.core.times import format_time
 from holdfast.formats import detect, registry
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Severity
 from holdfast.formats.discover import among_sessions, find_session_files, refuse_link_loop
-from holdfast.formats.document_paths import written
-from holdfast.formats.text.json import LIMIT, plain
+from holdfast.formats.document_paths import format_place
+from holdfast.formats.text.json import LIMIT, parse_plain
 from holdfast.formats.text.nodes import NotADocument
 from holdfast.machine.files import display_path, read_limited
 from holdfast.machine.os_errors import explain
@@ -160,7 +160,7 @@ class Validator:
     def __init__(
         self, *, format_name: str | None, lenient: bool, now: int, offset: Callable[[int], timedelta]
     ) -> None:
-        self._only = registry.named(format_name) if format_name is not None else None
+        self._only = registry.format_named(format_name) if format_name is not None else None
         self._lenient = lenient
         self._now = now
         self._offset = offset
@@ -200,10 +200,10 @@ class Validator:
             else:
                 verdicts.append(self._check_known_path(file, format_name, kind))
         verdicts += self._check_features(features)
-        if not self._lenient and self._only in (None, registry.named("contract")):
-            from holdfast.formats.validate_features import missing
+        if not self._lenient and self._only in (None, registry.format_named("contract")):
+            from holdfast.formats.validate_features import find_missing
 
-            verdicts += missing(walked.homes, walked.features)
+            verdicts += find_missing(walked.homes, walked.features)
         loose = [self._check_if_recognised(file) for file in walked.loose]
         suspect = among_sessions(
             path, [item.path for item in loose if isinstance(item, FileVerdict) and item.format is not None]
@@ -214,9 +214,9 @@ class Validator:
             elif item is not None and not walked.placed and suspect(item.path) and not _is_foreign(item):
                 verdicts.append(self._full_check(item.raw, item.path))
         if not verdicts:
-            what = "session file" if self._only is None else f"{self._only.name} file"
+            noun = "session file" if self._only is None else f"{self._only.name} file"
             raise NotFound(
-                f"there is no {what} in {display_path(path)}",
+                f"there is no {noun} in {display_path(path)}",
                 hint=detect.LOOKED_FOR,
                 operation="read",
                 file=path,
@@ -230,7 +230,7 @@ class Validator:
             raw = _read_walked_file(path)
         except OSError as error:
             return _unreadable(path, explain(error, "read", path), format_name)
-        if plain(raw) is not None and registry.named(format_name).is_sound(raw, kind):
+        if parse_plain(raw) is not None and registry.format_named(format_name).is_sound(raw, kind):
             return FileVerdict(path, format_name, True, [])
         return self._full_check(raw, path)
 
@@ -240,12 +240,12 @@ class Validator:
             raw = _read_walked_file(path)
         except OSError as error:
             return _unreadable(path, explain(error, "read", path))
-        value = plain(raw)
+        value = parse_plain(raw)
         if isinstance(value, dict):
-            likely = registry.named(detect.by_likelihood(value)[0])
-            kind = likely.detects(value)
-            if kind is not None and self._only in (None, likely) and likely.is_sound(raw, kind):
-                return FileVerdict(path, likely.name, True, [])
+            is_likely = registry.format_named(detect.rank_by_likelihood(value)[0])
+            kind = is_likely.detects(value)
+            if kind is not None and self._only in (None, is_likely) and is_likely.is_sound(raw, kind):
+                return FileVerdict(path, is_likely.name, True, [])
         read = None if path.endswith(".jsonl") else _read_or_error(raw, path)
         if isinstance(read, NotADocument) or read is None:
             if detect.has_session_signs(raw):
@@ -262,8 +262,8 @@ class Validator:
         except HoldfastError as error:
             return _unreadable(path, error)
         place = detect.format_at(os.path.abspath(path))
-        if place is not None and self._only is None and plain(raw) is not None:
-            owner, kind = registry.named(place[0]), place[1]
+        if place is not None and self._only is None and parse_plain(raw) is not None:
+            owner, kind = registry.format_named(place[0]), place[1]
             if owner.is_sound(raw, kind):
                 return FileVerdict(path, owner.name, True, [])
         return self._full_check(raw, path)
@@ -341,14 +341,14 @@ class Validator:
 
     @property
     def _context(self) -> ImportContext:
-        here = os.getcwd()
-        project = ProjectFacts(id="project", name=os.path.basename(here) or "project", path=here)
+        folder = os.getcwd()
+        project = ProjectFacts(id="project", name=os.path.basename(folder) or "project", path=folder)
         return ImportContext(project, "device", self._now, self._offset)
 
     def _check_lines(self, raw: bytes, path: str) -> FileVerdict:
         from holdfast.formats.text.read import read_lines
 
-        owner = self._only or registry.named("contract")
+        owner = self._only or registry.format_named("contract")
         kind = next((name for name in owner.kinds if name.endswith("-history")), owner.kinds[0])
         reported: list[FileProblem] = []
         for number, read in read_lines(raw, path):
@@ -359,7 +359,9 @@ class Validator:
             else:
                 problems = [] if self._lenient else owner.problems(read.value, kind)
                 reported += [
-                    FileProblem(written(problem.place), f"line {number}: {problem.message}", problem.severity, number)
+                    FileProblem(
+                        format_place(problem.place), f"line {number}: {problem.message}", problem.severity, number
+                    )
                     for problem in problems or self._line_import_problems(read.value, owner, kind)
                 ]
             if len(reported) >= MAX_PROBLEMS:
@@ -374,7 +376,7 @@ class Validator:
     def _check_features(self, features: dict[str, list[tuple[str, str]]]) -> Iterator[FileVerdict]:
         if not features:
             return
-        from holdfast.formats.validate_features import together
+        from holdfast.formats.validate_features import add_contradictions
 
         verdicts = {
             file: self._check_known_path(file, "contract", kind)
@@ -382,7 +384,7 @@ class Validator:
             for file, kind in files
         }
         if not self._lenient:
-            together(verdicts, features)
+            add_contradictions(verdicts, features)
         yield from verdicts.values()
 
 
@@ -397,10 +399,10 @@ def _read_walked_file(path: str) -> bytes:
         if len(raw) < _READ_SIZE:
             return raw
         parts = [raw]
-        left = LINES_LIMIT if path.endswith(".jsonl") else LIMIT
-        while left >= 0 and (part := os.read(fd, 1 << 20)):
+        bytes_left = LINES_LIMIT if path.endswith(".jsonl") else LIMIT
+        while bytes_left >= 0 and (part := os.read(fd, 1 << 20)):
             parts.append(part)
-            left -= len(part)
+            bytes_left -= len(part)
         return b"".join(parts)
     finally:
         os.close(fd)
@@ -426,18 +428,18 @@ def _read_or_error(raw: bytes, path: str) -> ReadDocument | NotADocument:
 
 def feature_in(value: Json, place: Place) -> str | None:
     """The feature id that a contract file has for a place."""
-    from holdfast.formats.contract.fields import lst, obj
-    from holdfast.formats.contract.fields import text as word
+    from holdfast.formats.contract.fields import as_list, as_object
+    from holdfast.formats.contract.fields import as_text as word
 
-    document = obj(value)
+    document = as_object(value)
     match place:
         case ("active_features", int(number), *_):
-            document = obj(lst(document.get("active_features"))[number])
-    return word(document.get("feature_id")) or word(obj(document.get("feature")).get("id"))
+            document = as_object(as_list(document.get("active_features"))[number])
+    return word(document.get("feature_id")) or word(as_object(document.get("feature")).get("id"))
 
 
 def _file_problem(problem: Problem, line: Callable[[Place], int | None]) -> FileProblem:
-    return FileProblem(written(problem.place), problem.message, problem.severity, line(problem.place))
+    return FileProblem(format_place(problem.place), problem.message, problem.severity, line(problem.place))
 
 
 def _verdict(path: str, owner: Format, problems: list[FileProblem]) -> FileVerdict:
@@ -445,6 +447,6 @@ def _verdict(path: str, owner: Format, problems: list[FileProblem]) -> FileVerdi
 
 
 def _unreadable(path: str, error: HoldfastError, format_name: str | None = None) -> FileVerdict:
-    from holdfast.formats.discover import reason
+    from holdfast.formats.discover import error_reason
 
-    return FileVerdict(path, format_name, False, [FileProblem("$", reason(error, path), "error")])
+    return FileVerdict(path, format_name, False, [FileProblem("$", error_reason(error, path), "error")])

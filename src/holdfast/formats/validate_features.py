@@ -12,7 +12,7 @@ from holdfast.core.text import shorten
 from holdfast.formats import registry
 from holdfast.formats.base import Document, Problem, Severity
 from holdfast.formats.contract.fields import is_feature_id
-from holdfast.formats.document_paths import written
+from holdfast.formats.document_paths import format_place
 from holdfast.formats.mirror.contract import layout
 from holdfast.formats.mirror.contract.layout import Feature
 from holdfast.formats.text.json import LIMIT
@@ -25,16 +25,16 @@ _MISSING: Final = "is missing: holdfast doctor --repair restores it"
 _PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}
 
 
-def together(verdicts: Mapping[str, FileVerdict], features: Mapping[str, list[tuple[str, str]]]) -> None:
+def add_contradictions(verdicts: Mapping[str, FileVerdict], features: Mapping[str, list[tuple[str, str]]]) -> None:
     """Add contradictions between files to their verdicts. Unreadable files are left out."""
-    check = getattr(registry.named("contract"), "problems_together", None)
+    check = getattr(registry.format_named("contract"), "problems_together", None)
     if check is None:
         return
     listed = {file: kind for files in features.values() for file, kind in files}
     homes = {os.path.dirname(file): file for file, kind in listed.items() if kind == "contract-registry"}
     registries = {home: (file, _document(file)) for home, file in homes.items()}
     for home, (file, value) in registries.items():
-        _listed(verdicts[file], home, value, {os.path.basename(folder) for folder in features})
+        _check_listed(verdicts[file], home, value, {os.path.basename(folder) for folder in features})
     for folder, files in features.items():
         parts: dict[str, tuple[str, Json]] = {}
         numbers: list[int] = []
@@ -42,7 +42,7 @@ def together(verdicts: Mapping[str, FileVerdict], features: Mapping[str, list[tu
             if kind == "contract-history":
                 if len(verdicts[file].problems) >= MAX_PROBLEMS:
                     continue  # it was not read to its end
-                numbers, lines = _history(file)
+                numbers, lines = _check_history(file)
                 parts["history"] = (file, lines)
             elif kind in _PARTS:
                 parts[_PARTS[kind]] = (file, _document(file))
@@ -54,7 +54,7 @@ def together(verdicts: Mapping[str, FileVerdict], features: Mapping[str, list[tu
             index = _entry(owner[1], os.path.basename(folder))
             if index is not None:
                 document["entry"] = _entries(owner[1])[index]
-        problems: list[Problem] = [*_named(folder, document), *check(document)]
+        problems: list[Problem] = [*_check_directory_name(folder, document), *check(document)]
         for problem in problems:
             name, rest = str(problem.place[0]), problem.place[1:]
             if name == "entry" and owner is not None and index is not None:
@@ -65,7 +65,7 @@ def together(verdicts: Mapping[str, FileVerdict], features: Mapping[str, list[tu
                 _add(verdicts[parts[name][0]], Problem(rest, *problem[1:]))
 
 
-def _named(folder: str, document: Document) -> Iterator[Problem]:
+def _check_directory_name(folder: str, document: Document) -> Iterator[Problem]:
     """The feature id in the files must be the name of their directory."""
     name = os.path.basename(os.path.abspath(folder))
     state = document.get("state")
@@ -80,7 +80,7 @@ def _named(folder: str, document: Document) -> Iterator[Problem]:
         )
 
 
-def missing(homes: list[str], features: list[str]) -> list[FileVerdict]:
+def find_missing(homes: list[str], features: list[str]) -> list[FileVerdict]:
     """Missing files of the layout, and directories without a feature id as name."""
     verdicts: list[FileVerdict] = []
     for folder in features:
@@ -106,7 +106,7 @@ def missing(homes: list[str], features: list[str]) -> list[FileVerdict]:
     return verdicts
 
 
-def _listed(verdict: FileVerdict, home: str, value: Json, features: set[str]) -> None:
+def _check_listed(verdict: FileVerdict, home: str, value: Json, features: set[str]) -> None:
     """Every feature must be listed; a listed one should be here, or may be on another branch."""
     entries = [entry for entry in _entries(value) if isinstance(entry, dict)]
     for number, entry in enumerate(entries):
@@ -126,7 +126,7 @@ def _about(path: str, why: str, severity: Severity = "error") -> FileVerdict:
 
 def _add(verdict: FileVerdict, problem: Problem, line: int | None = None) -> None:
     message = problem.message if line is None else f"line {line}: {problem.message}"
-    verdict.problems.append(FileProblem(written(problem.place), message, problem.severity, line))
+    verdict.problems.append(FileProblem(format_place(problem.place), message, problem.severity, line))
     verdict.valid = verdict.valid and problem.severity != "error"
 
 
@@ -137,7 +137,7 @@ def _document(file: str) -> Json:
         return None  # its own verdict has the error
 
 
-def _history(file: str) -> tuple[list[int], list[Json]]:
+def _check_history(file: str) -> tuple[list[int], list[Json]]:
     """Numbers and times of the readable lines: whole lines may take gigabytes."""
     try:
         raw = read_limited(file, LINES_LIMIT, subject="the history")

@@ -140,7 +140,7 @@ def _download_of(request: Request) -> tuple[str, str]:
 
 
 def _export(keeper: Keeper, reference: str, form: str) -> PageExtra:
-    rules = configured(registry.named(form), models(keeper))
+    rules = configured(registry.format_named(form), models(keeper))
     state = keeper.session(reference).state()
     document, _ = export_document(keeper, state, rules)
     content = rules.write(document)

@@ -12,10 +12,10 @@ from holdfast.core.errors import HoldfastError
 from holdfast.formats import detect, registry
 from holdfast.formats.base import Format
 from holdfast.formats.conformance import CONTEXT
-from holdfast.formats.convert import folded, state_of
+from holdfast.formats.convert import fold_events, state_of
 from holdfast.formats.recovery.identify import complete, identify
 from holdfast.formats.recovery.parse import recover_document
-from holdfast.formats.salvage import beginning
+from holdfast.formats.salvage import first_events
 from holdfast.formats.text import read as text_read
 from holdfast.formats.unknown.read import read_document as recognised
 
@@ -77,7 +77,7 @@ def recover(raw: bytes, path: str = "") -> None:
 
 
 def salvage(value: Any) -> None:
-    state = folded(beginning(recognised(value, CONTEXT), value, CONTEXT), "s")
+    state = fold_events(first_events(recognised(value, CONTEXT), value, CONTEXT), "s")
     assert (state.clashes, state.not_applied) == ([], 0)
 
 
@@ -86,13 +86,13 @@ def process_file(raw: bytes, path: str) -> None:
     for value in read(raw, path):
         detect.recognise(value, path)
         detect.why_foreign(value)
-        for rules in registry.every():
+        for rules in map(registry.format_named, registry.NAMES):
             rules.detects(value)
         detected = detect.recognise(value, path)
         if detected is not None:
             process(value, detected[0])
         salvage(value)
-    for rules in registry.every():
+    for rules in map(registry.format_named, registry.NAMES):
         for kind in rules.kinds:
             rules.is_sound(raw, kind)
     recover(raw, path)

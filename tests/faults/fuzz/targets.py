@@ -37,7 +37,7 @@ def salvage(raw: bytes) -> None:
 
 def _format(name: str) -> Target:
     def tidy(raw: bytes) -> None:
-        rules = registry.named(name)
+        rules = registry.format_named(name)
         for kind in rules.kinds:
             rules.is_sound(raw, kind)
         value = _data(raw)

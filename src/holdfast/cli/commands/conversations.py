@@ -78,7 +78,7 @@ _BAR_WIDTH = 30
 
 def backfill(call: Call) -> int:
     from holdfast.conversations.adapters.index import NAMES, load_adapter
-    from holdfast.conversations.backfill.run import backfill, unread
+    from holdfast.conversations.backfill.run import backfill, unread_errors
 
     names = call.parsed.texts("agents")
     for name in names:
@@ -90,7 +90,7 @@ def backfill(call: Call) -> int:
     finally:
         bar.clear()
     shown = [backfilled for backfilled in results if backfilled.sources or names or backfilled.unread]
-    failed = unread(results)
+    failed = unread_errors(results)
     call.answer(
         {"backfill": [_backfill_document(backfilled) for backfilled in results]},
         lambda paint: Painted("") if call.quiet else _paint_backfill(paint, shown),

@@ -71,7 +71,7 @@ def export(call: Call) -> None:
     from holdfast.formats.export import export_document, write_document
     from holdfast.formats.import_context import configured, models
 
-    rules = configured(registry.named(call.parsed.need("format")), models(call.keeper))
+    rules = configured(registry.format_named(call.parsed.need("format")), models(call.keeper))
     session = call.session_to_read()
     state = session.state(at=call.at)
     document, notes = export_document(call.keeper, state, rules)
@@ -99,7 +99,7 @@ def convert(call: Call) -> None:
     from holdfast.formats.discover import single_source
     from holdfast.formats.export import is_layout, write_document
 
-    target = registry.named(call.parsed.need("to"))
+    target = registry.format_named(call.parsed.need("to"))
     source = single_source(call.parsed.need("path"), call.parsed.text("from_"))
     out = call.parsed.text("out")
     single_file = not is_layout(out, target)
@@ -349,9 +349,9 @@ def _recovered_details(recovered: RecoveredFile) -> list[str]:
             )
         )
     if recovered.error is not None:
-        from holdfast.formats.discover import reason
+        from holdfast.formats.discover import error_reason
 
-        lines.append(reason(recovered.error, recovered.path))
+        lines.append(error_reason(recovered.error, recovered.path))
     if recovered.lost_from is not None:
         lines.append(f"lost from byte {recovered.lost_from:,} (line {recovered.lost_line or 1:,}) on")
     elif not recovered.whole:
@@ -412,9 +412,9 @@ def _path_name(path: str) -> str:
 
 def _failure(error: HoldfastError, path: str) -> str:
     """Why a file was not read, and what to do, for a line that has named it."""
-    from holdfast.formats.discover import reason
+    from holdfast.formats.discover import error_reason
 
-    message = f"{_path_name(path)}: {reason(error, path)}"
+    message = f"{_path_name(path)}: {error_reason(error, path)}"
     return message if error.hint is None else f"{message}. {error.hint}"
 
 
@@ -430,7 +430,7 @@ def _combined_error(errors: Iterable[HoldfastError | None]) -> HoldfastError | N
 def _notes_document(notes: Sequence[FormatNote]) -> list[dict[str, str]]:
     from holdfast.formats import document_paths
 
-    return [{"path": document_paths.written(note.place), "message": note.message} for note in notes]
+    return [{"path": document_paths.format_place(note.place), "message": note.message} for note in notes]
 
 
 def _print_notes(call: Call, notes: Sequence[FormatNote], *, about: str = "") -> None:
@@ -438,6 +438,6 @@ def _print_notes(call: Call, notes: Sequence[FormatNote], *, about: str = "") ->
     from holdfast.formats import document_paths
 
     for note in notes[:_MAX_NOTES]:
-        call.note(f"{about}{document_paths.written(note.place)}: {note.message}")
+        call.note(f"{about}{document_paths.format_place(note.place)}: {note.message}")
     if len(notes) > _MAX_NOTES:
         call.note(f"{about}and {len(notes) - _MAX_NOTES} more (all of them with --json)")

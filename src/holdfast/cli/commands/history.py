@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def history(call: Call) -> None:
-    from holdfast.formats.archives import FOLDER, Archives, archives
+    from holdfast.formats.archives import FOLDER, Archives, find_archives
 
     words, keeper, at = call.parsed, call.keeper, call.at
     limit_option = words.integer("limit")
@@ -34,7 +34,7 @@ def history(call: Call) -> None:
     since, everywhere = call.since, words.flag("all_projects")
     search, status = words.text("search"), words.text("status")
     rows = keeper.history(limit=limit, search=search, status=status, since=since, all_projects=everywhere, at=at)
-    archived = archives(keeper) if (search, status, since, at) == (None, None, None, None) else Archives([], 0)
+    archived = find_archives(keeper) if (search, status, since, at) == (None, None, None, None) else Archives([], 0)
     unreadable = [{"path": path, "reason": reason} for path, reason in archived.unreadable]
     call.answer(
         {"sessions": rows, **({"unreadable": unreadable} if unreadable else {})},

@@ -136,7 +136,7 @@ def _newer_file(call: Call, stored: SessionHandle | None) -> ProjectFile | None:
 
     since = None if stored is None else stored.state().updated_at
     at_work = call.keeper.current() is not None
-    for file in project_files.files(call.keeper, at_work=at_work, thorough=True):
+    for file in project_files.find_files(call.keeper, at_work=at_work, thorough=True):
         if not file.unfinished and file.error is None:
             continue
         if since is not None and file.changed < since:
@@ -144,8 +144,8 @@ def _newer_file(call: Call, stored: SessionHandle | None) -> ProjectFile | None:
         if file.error is not None and at_work:
             continue  # a note names it
         if file.error is not None:
-            raise project_files.answer(call.keeper, file)
-        reason = project_files.doubt(call.keeper, file)
+            raise project_files.cannot_continue(call.keeper, file)
+        reason = project_files.confirmation_reason(call.keeper, file)
         if reason is None or _confirms_file(call, file, reason):
             return file
         if stored is None:

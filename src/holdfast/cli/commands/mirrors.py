@@ -115,18 +115,18 @@ def cycle(call: Call) -> None:
     out, start, weeks = call.parsed.text("out"), call.parsed.text("start"), call.parsed.integer("weeks")
     path = None if out in (None, "-") else out
     # A file is of one cycle, however late it is updated.
-    existing = None if path is None or start is not None or weeks is not None else cycle.in_file(path)
+    existing = None if path is None or start is not None or weeks is not None else cycle.read_section(path)
     if existing is not None:
         start, weeks = existing
     current = cycle.cycle(call.keeper, start=start, weeks=weeks, begins_there=existing is not None, at=call.at)
     if path is not None:
-        cycle.update(path, current)
+        cycle.write_section(path, current)
     if call.json:
         call.answer({"cycle": current, "paths": [] if path is None else [path]}, lambda _: "")
     elif path is not None:
         call.note(f"Written: {path}")
     else:
-        write_output(cycle.markdown(current))
+        write_output(cycle.render_markdown(current))
 
 
 # ── contract ───────────────────────────────────────────────────────────────────────────────────────────

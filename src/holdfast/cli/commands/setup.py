@@ -184,7 +184,7 @@ def _set_up(call: Call, setups: list[AgentSetup], choices: InitChoices) -> InitO
             problems.append(error)
     backfilled: list[BackfillResult] | None = None
     if choices.backfill:
-        from holdfast.conversations.backfill.run import backfill, unread
+        from holdfast.conversations.backfill.run import backfill, unread_errors
 
         try:
             backfilled = [
@@ -192,7 +192,7 @@ def _set_up(call: Call, setups: list[AgentSetup], choices: InitChoices) -> InitO
                 for backfilled in backfill(call.keeper, call.agent_dirs())
                 if backfilled.sources or backfilled.unread
             ]
-            problems += unread(backfilled)
+            problems += unread_errors(backfilled)
         except HoldfastError as error:
             problems.append(error)
     return InitOutcome(connected, mirrors, backfilled, problems, _next_commands(setups, choices))

@@ -58,12 +58,12 @@ def goal_of(prompt: str) -> str | None:
 
 
 def id_of(name: str) -> str:
-    """An id of the closed alphabet for an agent program's own name of something: that name where it is one."""
+    """An id for something an agent program named: that name itself, if it has only characters that ids allow."""
     return name if re.match(_ID, name) else "x" + digest(name.encode(errors="surrogatepass"))[:12]
 
 
 def bounded(value: Json, depth: int = 0) -> Json:
-    """A value nobody here knows, limited in depth and length so that it can be kept."""
+    """An unknown value, limited in depth and length so that it can be kept."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, dict):

@@ -211,7 +211,7 @@ def _parse_envelope(text: str, agent: str | None) -> Iterator[Edited]:
 def _parse_unified(text: str, agent: str | None) -> Iterator[Edited]:
     old = new = ""
     added = removed = 0
-    left = [0, 0]  # lines of this hunk still to come, on either side: in them, `---` is content
+    remaining = [0, 0]  # lines of this hunk still to come, on either side: in them, `---` is content
 
     def finish_file() -> Iterator[Edited]:
         if not old or not new:
@@ -224,19 +224,19 @@ def _parse_unified(text: str, agent: str | None) -> Iterator[Edited]:
             yield Edited(agent=agent, path=path, action=action, lines_added=added, lines_removed=removed)
 
     for line in _lines(text):
-        if left[0] > 0 or left[1] > 0:
+        if remaining[0] > 0 or remaining[1] > 0:
             sign = line[:1]
             added += sign == "+"
             removed += sign == "-"
-            left[0] -= sign not in ("+", "\\")
-            left[1] -= sign not in ("-", "\\")
+            remaining[0] -= sign not in ("+", "\\")
+            remaining[1] -= sign not in ("-", "\\")
         elif line.startswith("--- "):
             yield from finish_file()
             old, new, added, removed = _file_name(line, "a/"), "", 0, 0
         elif line.startswith("+++ "):
             new = _file_name(line, "b/")
         elif hunk := _HUNK.match(line):
-            left = [_hunk_size(hunk[1]), _hunk_size(hunk[2])]
+            remaining = [_hunk_size(hunk[1]), _hunk_size(hunk[2])]
     yield from finish_file()
 
 

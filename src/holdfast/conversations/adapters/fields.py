@@ -188,12 +188,12 @@ _MAX_DEPTH: Final = 20
 
 
 def unknown_fields(payload: Payload, known: Container[str]) -> dict[str, Json]:
-    """The fields nobody here knows, without anybody's words: the only way into `HookEvent.rest`, for every agent."""
+    """The unknown fields without private text. Every agent's `HookEvent.rest` is made by this function alone."""
     return without_private({name: value for name, value in payload.items() if name not in known})
 
 
 def is_private(name: str) -> bool:
-    """Whether a field of this name carries somebody's words."""
+    """Whether a field of this name holds text that a person, an agent, a tool or a file contributed."""
     words = [word.lower() for word in re.findall(_WORD, name[-_NAME_END:])]
     if not words:
         return False
@@ -215,5 +215,5 @@ def _without_private_in(value: Json, depth: int) -> Json:
 
 
 def _is_private(name: str, value: Json) -> bool:
-    """Numbers and flags are nobody's words, whatever their name: the number of input tokens, for example."""
+    """Whether a value is private: never a number or a flag, whatever its name, such as a count of input tokens."""
     return type(value) in (str, list, dict) and is_private(name)

@@ -21,7 +21,7 @@ class DirectoryEntry(NamedTuple):
 
 
 def stamp_of(status: os.stat_result) -> str:
-    """Changes whenever a file does."""
+    """A value that changes whenever the file does."""
     return f"{status.st_size}.{status.st_mtime_ns}"
 
 
@@ -45,13 +45,13 @@ def list_names(directory: str) -> list[str]:
         return []
 
 
-def list_directories(top: str, *, linked: bool = False) -> list[str]:
+def list_directories(root: str, *, linked: bool = False) -> list[str]:
     """The paths of the directories in a directory, sorted; links to directories only if `linked`."""
     try:
-        with os.scandir(top) as listing:
+        with os.scandir(root) as listing:
             return sorted(entry.path for entry in listing if entry.is_dir(follow_symlinks=linked))
     except (OSError, ValueError) as error:
-        note_read_error(top, error)
+        note_read_error(root, error)
         return []
 
 

@@ -99,10 +99,10 @@ class JsonText:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _error(self, what: str, position: int | None = None) -> Invalid:
+    def _error(self, reason: str, position: int | None = None) -> Invalid:
         line = self.line(self._at if position is None else position)
         return Invalid(
-            f"{display_path(self._file)} is not JSON: {what} (line {line})",
+            f"{display_path(self._file)} is not JSON: {reason} (line {line})",
             hint="Fix that line, then try again; nothing was changed.",
             file=self._file,
         )

@@ -42,7 +42,7 @@ class ReadProblems:
             self._more += 1
 
     def extend(self, others: ReadProblems, prefix: str) -> None:
-        """Add those of a part, each after words that say which part."""
+        """Add the problems of a part, each prefixed with the name of the part."""
         for sentence in others.sentences():
             self.add(prefix + sentence)
 
@@ -66,13 +66,13 @@ def read_chunks(path: str, problems: ReadProblems, size: int = _CHUNK) -> Iterat
         problems.add("is not a regular file")
         return
     try:
-        left = os.fstat(handle).st_size
-        while left > 0:
-            count_reading(size=min(left, size))
-            chunk = os.read(handle, min(left, size))
+        remaining = os.fstat(handle).st_size
+        while remaining > 0:
+            count_reading(size=min(remaining, size))
+            chunk = os.read(handle, min(remaining, size))
             if not chunk:
                 return
-            left -= len(chunk)
+            remaining -= len(chunk)
             yield chunk
     except OSError as error:
         note_read_error(path, error)
@@ -126,7 +126,7 @@ def decode_records(
                 try:
                     record = decode(repaired)
                 except DECODE_ERRORS:
-                    problems.add(f"line {place} holds something else than expected")
+                    problems.add(f"line {place} holds something other than expected")
                 else:
                     yield place, record
     repair.end()
@@ -204,8 +204,8 @@ class LineRepair:
                 for record in records:
                     yield began, record
                 return
-            alone, alone_rest, _ = _split_records(text, 0)
-            if needs_more and not records and (alone_rest or not alone) and self._may_grow(joined):
+            own_records, own_rest, _ = _split_records(text, 0)
+            if needs_more and not records and (own_rest or not own_records) and self._may_grow(joined):
                 self.torn = joined
                 self._joined += 1
                 return

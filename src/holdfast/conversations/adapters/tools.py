@@ -95,9 +95,9 @@ def signals_of(
 ) -> tuple[AnySignal, ...]:
     """The signals of a tool call by a table of names, Claude Code's unless another is given."""
     meaning = (CLAUDE if table is None else table).get(tool, active)
-    given: Payload = input if type(input) is dict else {"patch": input} if type(input) is str else {}
+    arguments: Payload = input if type(input) is dict else {"patch": input} if type(input) is str else {}
     result: Payload = response if type(response) is dict else {}
-    return meaning(ToolCall(tool, given, result, _text_of(response), agent, call, failed, took_ms, stopped))
+    return meaning(ToolCall(tool, arguments, result, _text_of(response), agent, call, failed, took_ms, stopped))
 
 
 def active(call: ToolCall) -> tuple[AnySignal, ...]:
@@ -208,10 +208,10 @@ def runs(call: ToolCall) -> tuple[AnySignal, ...]:
     return (Ran(agent=call.agent, command=command, code=_exit_code(call), took_ms=call.took_ms),)
 
 
-def command_of(given: Payload) -> str | None:
+def command_of(arguments: Payload) -> str | None:
     """The command line, given as text or as a list of words, without a shell that only carries it."""
     for name in ("command", "cmd", "script", "commands"):
-        value = given.get(name)
+        value = arguments.get(name)
         if type(value) is str and value.strip():
             return value
         if type(value) is list and value and all(type(item) is str for item in value):
@@ -326,9 +326,9 @@ def _changed_nothing(call: ToolCall) -> bool:
     return call.failed is not None or get_flag(call.result, "staged") or get_text(call.result, "error") is not None
 
 
-def _assignment(given: Payload) -> tuple[str, str | None]:
-    kind = get_text(given, "subagent_type", "agent_type", "agentType", "agent", "agent_name") or "general-purpose"
-    return kind, get_text(given, "description", "prompt", "task", "message", "instructions")
+def _assignment(arguments: Payload) -> tuple[str, str | None]:
+    kind = get_text(arguments, "subagent_type", "agent_type", "agentType", "agent", "agent_name") or "general-purpose"
+    return kind, get_text(arguments, "description", "prompt", "task", "message", "instructions")
 
 
 def _count_lines(before: str | None, after: str | None, replacements: list[tuple[str, str, bool]]) -> LineCounts:

@@ -72,7 +72,7 @@ class _Entry(msgspec.Struct):
     at: int = 0
 
 
-def plan(transcript: Transcript, signals: list[TimedSignal]) -> Iterator[tuple[int, EventData, str]]:
+def planned_tasks(transcript: Transcript, signals: list[TimedSignal]) -> Iterator[tuple[int, EventData, str]]:
     """Each to-do once, with its outcome: time, event, mark."""
     source = f"{transcript.agent}-{_short(transcript.conversation, 4)}-"
     entries: dict[str, _Entry] = {}
@@ -150,7 +150,7 @@ class TranscriptPart(NamedTuple):
     open: dict[str, int]
 
 
-def part(
+def make_part(
     transcript: Transcript, window: Window, *, roots: tuple[str, ...], timer: TimerRules, now: int
 ) -> TranscriptPart | None:
     """None if nothing happened in the window. Times in the future come from a wrong clock, and become now."""
@@ -161,7 +161,7 @@ def part(
     times = [*signs[:1], *signs[-1:], *(min(timed.at, now) for timed in shown)]
     began, ended = min(times), max(times)
     agents = _Agents(transcript)
-    events = list(_happened(shown, agents, signs, roots, transcript.cwd, began, now))
+    events = list(_events_of_signals(shown, agents, signs, roots, transcript.cwd, began, now))
     events += [
         KeyedEvent(until, WorkRecorded(since=since, until=until), f"work:{since}:{until}")
         for since, until in join_spans(((at, at) for at in signs), timer.idle)
@@ -173,21 +173,21 @@ def part(
         if isinstance(timed.signal, Prompted) and timed.signal.person and timed.signal.agent is None
     )
     events += agents.unreported(prompts)
-    events += [KeyedEvent(min(at, now), data, mark) for at, data, mark in plan(transcript, shown)]
+    events += [KeyedEvent(min(at, now), data, mark) for at, data, mark in planned_tasks(transcript, shown)]
     events += _facts(transcript, shown, ended, now)
     events.sort(key=lambda event: event.at)
     goals = (goal_of(timed.signal.text) for timed in shown if isinstance(timed.signal, Prompted))
     return TranscriptPart(began, ended, next((goal for goal in goals if goal), None), events, agents.open())
 
 
-def interrupted(part: TranscriptPart) -> Iterator[KeyedEvent]:
+def end_open_agents(part: TranscriptPart) -> Iterator[KeyedEvent]:
     """Interrupt open agents: the conversation is over."""
-    for name, seen in part.open.items():
-        yield _interruption(name, part.ended, seen)
+    for name, last_seen in part.open.items():
+        yield _interruption(name, part.ended, last_seen)
 
 
-def _interruption(name: str, at: int, seen: int) -> KeyedEvent:
-    return KeyedEvent(at, AgentInterrupted(id=name, last_seen=seen), f"{name}:interrupted")
+def _interruption(name: str, at: int, last_seen: int) -> KeyedEvent:
+    return KeyedEvent(at, AgentInterrupted(id=name, last_seen=last_seen), f"{name}:interrupted")
 
 
 class _Agents:
@@ -211,7 +211,7 @@ class _Agents:
                 own = _own_id(timed.signal)
                 # An end belongs to the last start with that name; reported twice, it is still one end.
                 if isinstance(timed.signal, AgentBegan) or own not in latest:
-                    latest[own] = _free(own, taken)
+                    latest[own] = _free_name(own, taken)
                     taken.add(latest[own])
                 self._runs[timed.mark] = latest[own]
 
@@ -245,13 +245,13 @@ class _Agents:
 
     def unreported(self, prompts: list[int]) -> Iterator[KeyedEvent]:
         """End foreground agents without a reported end at the person's next prompt."""
-        for name, seen in self._open.items():
-            ended = next((at for at in prompts if at > seen[0]), None)
+        for name, times in self._open.items():
+            ended = next((at for at in prompts if at > times[0]), None)
             if ended is not None and name not in self._background:
-                yield _interruption(name, ended, max(at for at in seen if at <= ended))
+                yield _interruption(name, ended, max(at for at in times if at <= ended))
 
     def open(self) -> dict[str, int]:
-        return {name: max(seen) for name, seen in self._open.items()}
+        return {name: max(times) for name, times in self._open.items()}
 
 
 def _own_id(signal: AgentBegan | AgentEnded) -> str:
@@ -259,15 +259,15 @@ def _own_id(signal: AgentBegan | AgentEnded) -> str:
     return id_of(signal.agent or call or signal.type or "agent")
 
 
-def _free(wanted: str, taken: set[str]) -> str:
-    number, free = 1, wanted
+def _free_name(name: str, taken: set[str]) -> str:
+    number, free = 1, name
     while free in taken:
         number += 1
-        free = f"{wanted[:90]}-{number}"
+        free = f"{name[:90]}-{number}"
     return free
 
 
-def _happened(
+def _events_of_signals(
     signals: list[TimedSignal],
     agents: _Agents,
     signs: list[int],
@@ -282,7 +282,7 @@ def _happened(
             case Ran():
                 yield KeyedEvent(at, _command(signal, agents.at_work(signal.agent, at)), mark)
             case Edited():
-                path = inside(signal.path, cwd, roots)
+                path = project_path(signal.path, cwd, roots)
                 if path is not None:
                     by = agents.at_work(signal.agent, at)
                     yield KeyedEvent(at, _change(signal, path, by, agents.conversation), mark)
@@ -295,7 +295,7 @@ def _happened(
                     yield KeyedEvent(since, begun, f"{mark}:began")
                 yield KeyedEvent(at, _end(agents.end(timed), signal), mark)
             case Compacted():
-                yield KeyedEvent(at, ContextCompressed(tokens=whole(signal.tokens)), mark)
+                yield KeyedEvent(at, ContextCompressed(tokens=exact_int(signal.tokens)), mark)
             case Erred():
                 by = agents.of(signal.agent)
                 yield KeyedEvent(
@@ -319,21 +319,22 @@ def _end(name: str, signal: AgentEnded) -> EventData:
         message = plain(signal.failed, 500) or "failed"
         return AgentFailed(id=name, category=categorize(None, signal.failed), message=message)
     return AgentCompleted(
-        id=name, summary=None if signal.summary is None else plain(signal.summary), tokens=whole(signal.tokens)
+        id=name, summary=None if signal.summary is None else plain(signal.summary), tokens=exact_int(signal.tokens)
     )
 
 
 def _command(signal: Ran, agent: str | None) -> CommandRan:
     return CommandRan(
-        command=plain(signal.command, _MAX_COMMAND), code=whole(signal.code), agent=agent,
-        duration_ms=whole(signal.took_ms),
+        command=plain(signal.command, _MAX_COMMAND), code=exact_int(signal.code), agent=agent,
+        duration_ms=exact_int(signal.took_ms),
     )  # fmt: skip
 
 
 def _change(signal: Edited, path: str, agent: str | None, conversation: str) -> FileChanged:
     return FileChanged(
-        path=path, action=signal.action, agent=agent, lines_added=whole(signal.lines_added),
-        lines_removed=whole(signal.lines_removed), hash_before=None if signal.action == "created" else signal.before,
+        path=path, action=signal.action, agent=agent, lines_added=exact_int(signal.lines_added),
+        lines_removed=exact_int(signal.lines_removed),
+        hash_before=None if signal.action == "created" else signal.before,
         hash_after=None if signal.action == "deleted" else signal.after, by="tool", among=(conversation,),
     )  # fmt: skip
 
@@ -352,7 +353,7 @@ def _facts(transcript: Transcript, signals: list[TimedSignal], ended: int, now: 
     measured = [(timed.at, timed.signal) for timed in signals if isinstance(timed.signal, Measured)]
     for at, signal in reversed(measured):
         if signal.tokens is not None:
-            tokens = ContextMeasured(tokens=whole(signal.tokens) or 0, window=whole(signal.window))
+            tokens = ContextMeasured(tokens=exact_int(signal.tokens) or 0, window=exact_int(signal.window))
             yield KeyedEvent(min(at, now), tokens, f"context:{at}:{signal.tokens}")
             break
     edited = SessionEdited(model=None if transcript.model is None else plain(transcript.model, 200) or None)
@@ -361,12 +362,12 @@ def _facts(transcript: Transcript, signals: list[TimedSignal], ended: int, now: 
         yield KeyedEvent(ended, edited, f"facts:{digest(words.encode())[:16]}")
 
 
-def whole(number: int | None) -> int | None:
+def exact_int(number: int | None) -> int | None:
     """A number within the range that every JSON reader keeps exact."""
     return None if number is None else min(max(number, -MAX_SAFE_INTEGER), MAX_SAFE_INTEGER)
 
 
-def inside(path: str, cwd: str | None, roots: tuple[str, ...]) -> str | None:
+def project_path(path: str, cwd: str | None, roots: tuple[str, ...]) -> str | None:
     """The path of a file in the project; None if it is elsewhere. Only names are compared: many files no longer
     exist.
     """

@@ -16,8 +16,15 @@ import msgspec
 
 from holdfast.conversations.adapters.clean_text import goal_of, plain
 from holdfast.conversations.adapters.transcript import Transcript
-from holdfast.conversations.backfill.events import KeyedEvent, TranscriptPart, Window, inside, interrupted, part
-from holdfast.conversations.details import as_we_counted, described, is_news, mark_of, share
+from holdfast.conversations.backfill.events import (
+    KeyedEvent,
+    TranscriptPart,
+    Window,
+    end_open_agents,
+    make_part,
+    project_path,
+)
+from holdfast.conversations.details import describe, is_news, mark_of, share, with_our_counts
 from holdfast.conversations.ingest.routing import name_after_title, placeholder
 from holdfast.conversations.signals import Edited, Prompted
 from holdfast.core import agents, tasks, view
@@ -64,7 +71,7 @@ def drop_unreliable_hashes(
     changes: dict[str, list[int]] = {}
     for place, timed in enumerate(transcript.signals):
         if isinstance(timed.signal, Edited):
-            path = inside(timed.signal.path, transcript.cwd, roots)
+            path = project_path(timed.signal.path, transcript.cwd, roots)
             if path is not None:
                 changes.setdefault(path, []).append(place)
     for path, places in changes.items():
@@ -76,19 +83,19 @@ def drop_unreliable_hashes(
 def _with_reliable_hashes(edits: list[Edited], path: str, on_disk: Callable[[str], str | None]) -> list[Edited]:
     # Whether an edit started from what the previous one left, as the agent reported.
     linked = [False, *(two.before is not None and two.before == edited.after for edited, two in pairwise(edits))]
-    sure = [False] * len(edits)
+    is_reliable = [False] * len(edits)
     for place, edit in enumerate(edits):
-        sure[place] = edit.action == "created" or (linked[place] and sure[place - 1])
+        is_reliable[place] = edit.action == "created" or (linked[place] and is_reliable[place - 1])
     last = edits[-1].after
-    if not sure[-1] and last is not None:
-        sure[-1] = on_disk(path) == last
+    if not is_reliable[-1] and last is not None:
+        is_reliable[-1] = on_disk(path) == last
     for place in range(len(edits) - 1, 0, -1):
-        sure[place - 1] |= linked[place] and sure[place]
+        is_reliable[place - 1] |= linked[place] and is_reliable[place]
     return [
         msgspec.structs.replace(
             edit,
-            before=edit.before if linked[place] and sure[place - 1] else None,
-            after=edit.after if sure[place] else None,
+            before=edit.before if linked[place] and is_reliable[place - 1] else None,
+            after=edit.after if is_reliable[place] else None,
         )
         for place, edit in enumerate(edits)
     ]
@@ -213,10 +220,10 @@ class TranscriptRecorder:
         """The part between the last session's end and the first report by a hook; None if not worth recording."""
         window = Window(after) if reported_since is None else Window(after, reported_since)
         roots = self._project_at(transcript.cwd).roots
-        content = part(transcript, window, roots=roots, timer=self._timer, now=self._now)
+        content = make_part(transcript, window, roots=roots, timer=self._timer, now=self._now)
         if content is None or content.goal:
             return content
-        if not content.events or (is_new and (reported_since is not None or not _leaves_a_trace(content))):
+        if not content.events or (is_new and (reported_since is not None or not _has_work(content))):
             return None
         return content
 
@@ -244,8 +251,10 @@ class TranscriptRecorder:
         linked = [state for state in sessions if name in state.native and not state.deleted]
         if not linked:
             return
-        spelled = view.native_name(transcript.agent, transcript.conversation)
-        latest = max(linked, key=lambda state: (ownership.is_linked(self._ws, state, spelled), state.created_at or 0))
+        native_name = view.native_name(transcript.agent, transcript.conversation)
+        latest = max(
+            linked, key=lambda state: (ownership.is_linked(self._ws, state, native_name), state.created_at or 0)
+        )
         others = [state for state in (*linked, *own) if state.session != latest.session]
         updated = self._ws.recorder.prepare(self._unshared_details(transcript, others))
         assert isinstance(updated, ConversationUpdated)
@@ -255,7 +264,7 @@ class TranscriptRecorder:
     def _unshared_details(self, transcript: Transcript, others: Iterable[State]) -> ConversationUpdated:
         """The details from the transcript, without what these sessions have."""
         return share(
-            described(transcript), as_we_counted(self._ws, others, transcript.agent, transcript.conversation)
+            describe(transcript), with_our_counts(self._ws, others, transcript.agent, transcript.conversation)
         )
 
     def _chain(self, transaction: Transaction, transcript: Transcript) -> tuple[list[str], int, State | None]:
@@ -336,11 +345,11 @@ class TranscriptRecorder:
         """Record the events whose keys are not known; gives their number."""
         appended = 0
         for keyed in keyed_events:
-            key = _key(transcript) + _bounded(keyed.mark)
+            key = _key(transcript) + _bounded_mark(keyed.mark)
             if key in known:
                 continue
             state = transaction.state(session)
-            for data, suffix in _fitting(state, keyed):
+            for data, suffix in _adapt_event(state, keyed):
                 if state.count and transaction.writer() not in state.heads:
                     joined = DeviceJoined(device=self._device)
                     transaction.record(session, Draft(joined, keyed.at, transcript.agent))
@@ -403,7 +412,7 @@ class TranscriptRecorder:
         return projects.find_project(self._ws.store(), facts)
 
 
-def _fitting(state: State, keyed: KeyedEvent) -> Iterator[tuple[EventData, str]]:
+def _adapt_event(state: State, keyed: KeyedEvent) -> Iterator[tuple[EventData, str]]:
     """The event, unless the state already has better; before it, events that it requires.
 
     Each with an addition to the line's key.
@@ -426,7 +435,7 @@ def _fitting(state: State, keyed: KeyedEvent) -> Iterator[tuple[EventData, str]]
 
 
 def _closing_events(transcript: Transcript, content: TranscriptPart, moved_to: str | None) -> Iterator[KeyedEvent]:
-    yield from interrupted(content)
+    yield from end_open_agents(content)
     closed: EventData = NativeClosed(agent=transcript.agent, id=transcript.conversation)
     if moved_to is not None:
         closed = NativeMoved(agent=transcript.agent, id=transcript.conversation, to=moved_to)
@@ -438,7 +447,7 @@ def _key(transcript: Transcript) -> str:
     return f"story:{transcript.agent}:{digest(transcript.conversation.encode())[:16]}:"
 
 
-def _bounded(mark: str) -> str:
+def _bounded_mark(mark: str) -> str:
     """Marks are agents' own ids, of any length and alphabet."""
     if len(mark) <= 100 and mark.isascii():
         return mark
@@ -455,7 +464,7 @@ def _linked_since(state: State, transcript: Transcript) -> int:
     return (state.created_at or 0) - _PROMPT_DELAY
 
 
-def _leaves_a_trace(content: TranscriptPart) -> bool:
+def _has_work(content: TranscriptPart) -> bool:
     """Whether something was changed or run. A conversation without that and without a prompt makes no session."""
     return any(
         TYPE_OF[type(keyed.data)].name in ("file.changed", "command.ran", "agent.started") for keyed in content.events

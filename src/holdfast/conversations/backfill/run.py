@@ -110,7 +110,7 @@ def _readers(names: Sequence[str], places: AgentDirs) -> Iterator[tuple[str, Tra
         yield name, load_reader(name) if used(name, places) else None
 
 
-def unread(results: Sequence[BackfillResult]) -> list[HoldfastError]:
+def unread_errors(results: Sequence[BackfillResult]) -> list[HoldfastError]:
     """The errors to report if not everything could be read."""
     sentences = [sentence for backfilled in results for sentence in backfilled.unread]
     if not sentences:
@@ -191,7 +191,7 @@ class _AgentBackfill:
                     self._read(source)
                 self._meter.add(size, source.path)
             for _, source in sorted(self._later):
-                self._read(source, late=True)
+                self._read(source, with_forks=True)
             self._flush()
         finally:
             self._progress.keep({source.path for source, _ in self._agent.sources})
@@ -207,11 +207,11 @@ class _AgentBackfill:
             return False
         return stat.S_ISREG(status.st_mode) and status.st_mtime * 1000 < self._since - DAY
 
-    def _read(self, source: TranscriptSource, *, late: bool = False) -> None:
+    def _read(self, source: TranscriptSource, *, with_forks: bool = False) -> None:
         complete = True
         with collect_read_errors() as refused:
             for place, transcript in enumerate(self._transcripts(source)):
-                if transcript.parent is not None and place == 0 and not late:
+                if transcript.parent is not None and place == 0 and not with_forks:
                     self._later.append((transcript.began, source))
                     return
                 self._note(source, transcript.problems)
@@ -293,7 +293,7 @@ READING_VERSION: Final = 2
 _MAX_PROGRESS: Final = 256 << 20
 
 
-class _Kept(msgspec.Struct, rename={"reading": "telling"}):
+class _SavedProgress(msgspec.Struct, rename={"reading": "telling"}):
     reading: int = 0
     # The store that has these transcripts, and its size then. A smaller one is a new store.
     store: str = ""
@@ -328,22 +328,24 @@ class BackfillProgress:
             self._changed |= bool(deleted)
         if not self._changed:
             return
-        kept = _Kept(READING_VERSION, *self._store(), self._sources)
+        saved = _SavedProgress(READING_VERSION, *self._store(), self._sources)
         files.make_private_dir(os.path.join(self._home, DIRECTORY))
-        files.write_atomic(self._path, msgspec.json.encode(kept) + b"\n", durable=False)
+        files.write_atomic(self._path, msgspec.json.encode(saved) + b"\n", durable=False)
         self._changed = False
 
     def _load(self) -> dict[str, str]:
         if not os.path.lexists(self._path):
             return {}
         try:
-            kept = msgspec.json.decode(
-                files.read_limited(self._path, _MAX_PROGRESS, subject="what was read"), type=decodable(_Kept)
+            saved = msgspec.json.decode(
+                files.read_limited(self._path, _MAX_PROGRESS, subject="what was read"), type=decodable(_SavedProgress)
             )
         except (msgspec.MsgspecError, HoldfastError, ValueError):
             return {}
         store, size = self._store()
-        return kept.sources if (kept.reading, kept.store) == (READING_VERSION, store) and kept.size <= size else {}
+        return (
+            saved.sources if (saved.reading, saved.store) == (READING_VERSION, store) and saved.size <= size else {}
+        )
 
 
 def store_mark(ws: Workspace) -> tuple[str, int]:

@@ -23,9 +23,9 @@ from holdfast.workspace.agent_dirs import AgentDirs
 
 # What a hook does: hand the payload over and exit (`tell`); also have it drained soon (`stir`); or wait for a reply
 # (`ask`).
-Manner = Literal["tell", "stir", "ask"]
+HookMode = Literal["tell", "stir", "ask"]
 # The command line of a hook, for a shell. Harmless if Holdfast was removed.
-Command = Callable[[Manner], str]
+Command = Callable[[HookMode], str]
 
 
 class SettingsEntry(NamedTuple):

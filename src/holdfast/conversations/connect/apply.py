@@ -20,7 +20,7 @@ from holdfast.conversations.adapters.base import Scope
 from holdfast.conversations.adapters.index import MCP_ONLY, title
 from holdfast.conversations.connect import detect, file_plan
 from holdfast.conversations.connect.file_plan import FilePlan, What, decoded, editing
-from holdfast.conversations.connect.mcp_entry import NAME, called, home_of
+from holdfast.conversations.connect.mcp_entry import NAME, call_of, home_of
 from holdfast.conversations.connect.registry import AgentConnection, Connections
 from holdfast.conversations.hooks import install
 from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid, install_command
@@ -76,7 +76,7 @@ class _Plan(NamedTuple):
     connection: AgentConnection
     planned: list[FilePlan]
     # Files from which a server of ours is removed, because it is not wanted.
-    back: list[FilePlan]
+    removals: list[FilePlan]
     notes: list[str]
     server: str | None = None
     server_name: str = NAME
@@ -84,8 +84,8 @@ class _Plan(NamedTuple):
     @property
     def begun(self) -> ConnectionUndo:
         """What is needed to undo it, collected before anything is written."""
-        was = msgspec.structs.replace(self.connection) if self.connection.files else None
-        return ConnectionUndo(self.connection, was, [*self.planned, *self.back])
+        previous = msgspec.structs.replace(self.connection) if self.connection.files else None
+        return ConnectionUndo(self.connection, previous, [*self.planned, *self.removals])
 
 
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
@@ -106,7 +106,7 @@ def connect(
     with locked(connections.lock, purpose="connect"):
         plans = [_plan(ws, places, connections, name, scope, server=server) for name in names]
         for plan in plans:
-            refuse_unwritable([*plan.planned, *plan.back])
+            refuse_unwritable([*plan.planned, *plan.removals])
         silent = not detect.script_exists(ws.home.path)
         own = ws.address.path == ws.home.store
         install.note_store(ws.home.path, None if own else ws.address.secret)
@@ -147,28 +147,31 @@ def _plan(
         came_with_project = scope == "project" and detect.connected_through(home, places, name) == scope
         connection = AgentConnection(agent=name, scope=scope, project=project, came_with_project=came_with_project)
     whose = detect.all_ours(home, scope)
-    wanted = server and install.can_serve()
+    with_server = server and install.can_serve()
     # The server is not registered twice.
-    theirs = detect.by_hand(home, places, name, scope) if wanted else None
-    changes = detect.changes(home, places, name, scope, with_server=wanted and theirs is None)
+    theirs = detect.by_hand(home, places, name, scope) if with_server else None
+    changes = detect.changes(home, places, name, scope, with_server=with_server and theirs is None)
     made = {name for other in connections.all() for file in other.files for name in file.made}
     planned = [
-        file_plan.sharing(file_plan.to_connect(change, connection.of(change.path), whose), made) for change in changes
+        file_plan.share_directories(file_plan.plan_connect(change, connection.of(change.path), whose), made)
+        for change in changes
     ]
     served = detect.server(home, places, name, scope)
     if served is None:
         return _Plan(connection, planned, [], [])
     if theirs is not None:
         return _Plan(connection, planned, [], [_BY_HAND.format(theirs.path, theirs.name)], theirs.path, theirs.name)
-    if not wanted:
-        back: FilePlan | None = None
+    if not with_server:
+        server_removal: FilePlan | None = None
         if all(change.path != served.path for change in changes):
-            kept = connection.of(served.path)
-            back = (
-                file_plan.to_forget(served, whose) if kept is None else file_plan.to_disconnect(kept, whose, project)
+            recorded = connection.of(served.path)
+            server_removal = (
+                file_plan.plan_removal(served, whose)
+                if recorded is None
+                else file_plan.plan_disconnect(recorded, whose, project)
             )
         missing = [f"The MCP server is not installed: {_EXTRA}, then connect again."] if server else []
-        return _Plan(connection, planned, [] if back is None else [back], missing)
+        return _Plan(connection, planned, [] if server_removal is None else [server_removal], missing)
     if _is_ours(served, planned):
         return _Plan(connection, planned, [], [], served.path)
     other = home_of(detect.installed_server(served))
@@ -178,10 +181,10 @@ def _plan(
 
 def _is_ours(served: SettingsChange, planned: list[FilePlan]) -> bool:
     """Whether the server entry will be ours."""
-    after = next(step.after for step in planned if step.kept.path == served.path)
+    after = next(step.after for step in planned if step.recorded.path == served.path)
     data = editing(served.path).plain(decoded(after or b"", served.path), served.path)
-    entry = next(entry for entry in served.entries if called(entry.value))
-    return called(file_plan.at_path(data, entry.at)) == called(entry.value)
+    entry = next(entry for entry in served.entries if call_of(entry.value))
+    return call_of(file_plan.at_path(data, entry.at)) == call_of(entry.value)
 
 
 def _carry_out(
@@ -190,15 +193,15 @@ def _carry_out(
     connection, planned = plan.connection, plan.planned
     # Files remembered from another settings directory of the agent stay connected.
     known_before = bool(connection.files)
-    of_now = {step.kept.path for step in planned}
+    of_now = {step.recorded.path for step in planned}
     elsewhere = [file for file in connection.files if file.path not in of_now]
-    connection.files = elsewhere + [step.kept for step in planned]
+    connection.files = elsewhere + [step.recorded for step in planned]
     if connection.files:
         connections.remember(connection)
-    for step in (*planned, *plan.back):
+    for step in (*planned, *plan.removals):
         file_plan.carry_out(step, now=ws.now())
-    if any(connection.of(step.kept.path) for step in plan.back):
-        removed = {step.kept.path for step in plan.back}
+    if any(connection.of(step.recorded.path) for step in plan.removals):
+        removed = {step.recorded.path for step in plan.removals}
         connection.files = [file for file in connection.files if file.path not in removed]
         connections.remember(connection)
     notes = list(plan.notes)
@@ -212,7 +215,10 @@ def _carry_out(
     return ConnectResult(
         connection.agent,
         connection.scope,
-        [TouchedFile(step.kept.path, step.change, step.before, step.after) for step in (*planned, *plan.back)],
+        [
+            TouchedFile(step.recorded.path, step.change, step.before, step.after)
+            for step in (*planned, *plan.removals)
+        ],
         detect.obstacles(places, connection.agent, connection.scope),
         tuple(notes),
         connection.project,
@@ -224,7 +230,9 @@ def _carry_out(
 
 def _other_status_line(home: str, planned: list[FilePlan]) -> bool:
     settings = planned[0]
-    data = editing(settings.kept.path).plain(decoded(settings.after or b"", settings.kept.path), settings.kept.path)
+    data = editing(settings.recorded.path).plain(
+        decoded(settings.after or b"", settings.recorded.path), settings.recorded.path
+    )
     command = file_plan.at_path(data, ("statusLine", "command"))
     return not (isinstance(command, str) and detect.ours(home)(command))
 
@@ -271,7 +279,7 @@ def is_installed(home: str, connection: AgentConnection) -> bool:
     its files.
     """
     ours = detect.all_ours(home, connection.scope) if connection.agent in MCP_ONLY else detect.ours(home)
-    return any(ours(line) for kept in connection.files for line in detect.lines(kept.path, connection.project))
+    return any(ours(line) for file in connection.files for line in detect.lines(file.path, connection.project))
 
 
 # ── all or nothing ─────────────────────────────────────────────────────────────────────────────────────
@@ -289,7 +297,7 @@ def refuse_unwritable(planned: Iterable[FilePlan]) -> None:
     """Refuse if a file cannot be written, as far as that can be checked beforehand."""
     for step in planned:
         if step.change != "unchanged":
-            _refuse_if_unwritable(step.kept.path, step.target)
+            _refuse_if_unwritable(step.recorded.path, step.target)
 
 
 def _refuse_if_unwritable(path: str, target: str) -> None:
@@ -332,11 +340,11 @@ def undo_changes(
 ) -> HoldfastError:
     """Undo what was written before the failure; gives the error, with a hint at what could not be undone."""
     failure = error if isinstance(error, HoldfastError) else files.explain(error, "write", error.filename or "")
-    left: list[str] = []
+    not_undone: list[str] = []
     agents: list[str] = []
     for item in reversed(begun):
-        stuck = [step.kept.path for step in reversed(item.planned) if not _undo(step, now)]
-        left += stuck
+        stuck = [step.recorded.path for step in reversed(item.planned) if not _undo(step, now)]
+        not_undone += stuck
         if stuck:
             agents.append(item.connection.agent)
             continue
@@ -345,10 +353,10 @@ def undo_changes(
                 connections.forget(item.connection)
             else:
                 connections.remember(item.was)
-    if left:
+    if not_undone:
         names = " ".join(reversed(agents))
         words = (
-            f"What Holdfast wrote is still in {', '.join(map(files.display_path, left))}: fix this, then "
+            f"What Holdfast wrote is still in {', '.join(map(files.display_path, not_undone))}: fix this, then "
             f"holdfast connect {names} finishes it, or holdfast disconnect {names} removes it."
         )
     else:
@@ -362,14 +370,14 @@ def _undo(step: FilePlan, now: int) -> bool:
     if step.change == "unchanged":
         return True
     try:
-        present = file_plan.current(step.kept.path, step.project)
+        present = file_plan.read_current(step.recorded.path, step.project)
         if present == step.before:
-            file_plan.unmake(step.kept.made if present is None else ())
+            file_plan.remove_empty_directories(step.recorded.made if present is None else ())
             return True
         if present != step.after:
             return present is None or b"holdfast" not in present.lower()  # somebody else wrote to it meanwhile
-        back = step._replace(change="edited", before=step.after, after=step.before, executable=False)
-        file_plan.carry_out(back, now=now)
+        reversed_step = step._replace(change="edited", before=step.after, after=step.before, executable=False)
+        file_plan.carry_out(reversed_step, now=now)
     except (HoldfastError, OSError):
         return False
     return True

@@ -12,7 +12,7 @@ from holdfast.conversations.adapters.base import Scope
 from holdfast.conversations.adapters.index import CONNECTABLE, MCP_ONLY, title
 from holdfast.conversations.connect import mcp_entry
 from holdfast.conversations.connect.agent_settings import SettingsChange, settings_of
-from holdfast.conversations.connect.file_plan import Ours, at_path, current, decoded, editing
+from holdfast.conversations.connect.file_plan import Ours, at_path, decoded, editing, read_current
 from holdfast.conversations.connect.registry import ConnectedFile, Connections
 from holdfast.conversations.hooks import script
 from holdfast.conversations.hooks.install import can_serve
@@ -85,18 +85,18 @@ class AgentSetup(NamedTuple):
 
 def find(ws: Workspace, places: AgentDirs) -> list[AgentSetup]:
     """All agents that Holdfast supports, in their usual order."""
-    made = _made(ws)
-    return [look(ws, places, name, made) for name in CONNECTABLE]
+    created = _created_paths(ws)
+    return [look(ws, places, name, created) for name in CONNECTABLE]
 
 
-def _made(ws: Workspace) -> set[str]:
+def _created_paths(ws: Workspace) -> set[str]:
     """Files and directories that we created, which are no traces of an agent."""
     try:
-        kept = [
+        recorded = [
             (file, connection.project) for connection in Connections(ws.home.path).all() for file in connection.files
         ]
         return {
-            item for file, at in kept for item in (*file.made, *((file.path,) if _is_untouched(file, at) else ()))
+            item for file, at in recorded for item in (*file.made, *((file.path,) if _is_untouched(file, at) else ()))
         }
     except HoldfastError:
         return set()
@@ -104,10 +104,10 @@ def _made(ws: Workspace) -> set[str]:
 
 def _is_untouched(file: ConnectedFile, project: str | None) -> bool:
     """Whether a file that we created has no other changes yet."""
-    return not file.existed and digest(current(file.path, project) or b"") == file.wrote
+    return not file.existed and digest(read_current(file.path, project) or b"") == file.wrote
 
 
-def look(ws: Workspace, places: AgentDirs, name: str, made: Container[str] = ()) -> AgentSetup:
+def look(ws: Workspace, places: AgentDirs, name: str, created: Container[str] = ()) -> AgentSetup:
     wired = settings_of(name)
     path = places.environ.get("PATH", "")
     programs = (which(program, path=path) for program in wired.programs)
@@ -116,7 +116,7 @@ def look(ws: Workspace, places: AgentDirs, name: str, made: Container[str] = ())
         name,
         title(name),
         next((installed for installed in programs if installed is not None), None),
-        tuple(trace for trace in wired.traces(places) if os.path.lexists(trace) and trace not in made),
+        tuple(trace for trace in wired.traces(places) if os.path.lexists(trace) and trace not in created),
         way,
         (),
         tuple(leftovers(ws.home.path, places, name)),
@@ -219,28 +219,28 @@ def registered(home: str, places: AgentDirs, name: str) -> McpRegistration | Non
     for scope in SCOPES:
         change = server(home, places, name, scope)
         call = "" if change is None else installed_server(change)
-        mine = mcp_entry.is_shared(call) if scope == "project" else mcp_entry.home_of(call) == home
-        if change is None or not mine:
+        is_ours = mcp_entry.is_shared(call) if scope == "project" else mcp_entry.home_of(call) == home
+        if change is None or not is_ours:
             theirs = by_hand(home, places, name, scope)
             if theirs is None:
                 continue
-            missing = _nowhere(places, [theirs.program])
+            missing = _first_missing(places, [theirs.program])
             return McpRegistration(scope, theirs.path, missing, theirs.name)
         own = (mcp_entry.PYTHON,) if os.name == "nt" else (mcp_entry.SCRIPT, mcp_entry.PYTHON)
         called = [os.path.join(home, script.DIRECTORY, name) for name in own]
         return McpRegistration(
-            scope, change.path, _nowhere(places, [mcp_entry.SHARED.command] if scope == "project" else called)
+            scope, change.path, _first_missing(places, [mcp_entry.SHARED.command] if scope == "project" else called)
         )
     return None
 
 
-def _nowhere(places: AgentDirs, programs: list[str]) -> str | None:
+def _first_missing(places: AgentDirs, programs: list[str]) -> str | None:
     """The first of these programs that does not exist or is not on PATH."""
     path = places.environ.get("PATH", "")
-    there = (
+    are_installed = (
         os.path.isfile(name) if os.path.dirname(name) else which(name, path=path) is not None for name in programs
     )
-    return next((program for program, is_there in zip(programs, there, strict=True) if not is_there), None)
+    return next((program for program, is_there in zip(programs, are_installed, strict=True) if not is_there), None)
 
 
 def by_hand(home: str, places: AgentDirs, name: str, scope: Scope) -> ByHand | None:
@@ -250,17 +250,17 @@ def by_hand(home: str, places: AgentDirs, name: str, scope: Scope) -> ByHand | N
         return None
     data = read(change.path, change.project)
     for entry in change.entries:
-        servers = at_path(data, entry.at[:-1]) if mcp_entry.called(entry.value) else None
+        servers = at_path(data, entry.at[:-1]) if mcp_entry.call_of(entry.value) else None
         for called, item in servers.items() if isinstance(servers, dict) else ():
-            if mcp_entry.by_hand(mcp_entry.called(item)):
-                return ByHand(change.path, called, mcp_entry.program(mcp_entry.called(item)))
+            if mcp_entry.by_hand(mcp_entry.call_of(item)):
+                return ByHand(change.path, called, mcp_entry.program(mcp_entry.call_of(item)))
     return None
 
 
 def installed_server(change: SettingsChange) -> str:
     """What the entry at our server's path starts; empty if there is none."""
     data = read(change.path, change.project)
-    return next((text for entry in change.entries if (text := mcp_entry.called(at_path(data, entry.at)))), "")
+    return next((text for entry in change.entries if (text := mcp_entry.call_of(at_path(data, entry.at)))), "")
 
 
 def changes(
@@ -286,24 +286,24 @@ def changes(
 def server(home: str, places: AgentDirs, name: str, scope: Scope) -> SettingsChange | None:
     """The change that registers the MCP server; None if the agent cannot use it in this scope."""
     python = os.path.abspath(sys.executable)
-    wanted = settings_of(name).server(
+    change = settings_of(name).server(
         places, scope, mcp_entry.server(home, scope, python=python, system=places.system)
     )
-    return None if wanted is None else _placed(wanted, places, scope)
+    return None if change is None else _placed(change, places, scope)
 
 
 def _hooks(home: str, places: AgentDirs, name: str, scope: Scope) -> tuple[SettingsChange, ...]:
     shared = script.shared_home(places, home) if scope == "project" else None
-    wanted = settings_of(name).changes(
+    hook_changes = settings_of(name).changes(
         places, scope, script.command(home, name, scope, shared=shared, system=places.system)
     )
-    wanted = tuple(_placed(change, places, scope) for change in wanted)
+    hook_changes = tuple(_placed(change, places, scope) for change in hook_changes)
     if name != "claude":
-        return wanted
+        return hook_changes
     from holdfast.conversations.adapters.claude import settings as claude
 
     line = script.status_line(home, name, scope, shared=shared, system=places.system)
-    first, *rest = wanted
+    first, *rest = hook_changes
     return (first._replace(entries=(*first.entries, claude.status_line(line))), *rest)
 
 
@@ -314,7 +314,7 @@ def _placed(change: SettingsChange, places: AgentDirs, scope: Scope) -> Settings
 def lines(path: str, project: str | None) -> list[str]:
     """The texts of a file that may be command lines of ours; none if it cannot be read."""
     try:
-        data = current(path, project)
+        data = read_current(path, project)
         if data is None:
             return []
         if path.endswith(_SHARED):
@@ -328,7 +328,7 @@ def lines(path: str, project: str | None) -> list[str]:
 def read(path: str, project: str | None) -> object:
     """The data of a shared file; None if it cannot be read."""
     try:
-        data = current(path, project)
+        data = read_current(path, project)
         return None if data is None or b"holdfast" not in data else editing(path).plain(decoded(data, path), path)
     except HoldfastError:
         return None

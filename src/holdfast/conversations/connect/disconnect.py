@@ -44,8 +44,8 @@ def disconnect(ws: Workspace, places: AgentDirs, agents: Sequence[str]) -> list[
     with locked(connections.lock, purpose="disconnect"):
         plans: list[tuple[AgentConnection, list[FilePlan]]] = []
         for name in names:
-            kept = (connections.of(name, "user", None), connections.of(name, "project", places.project))
-            plans += [plan_disconnect(ws.home.path, connection) for connection in kept if connection is not None]
+            recorded = (connections.of(name, "user", None), connections.of(name, "project", places.project))
+            plans += [plan_disconnect(ws.home.path, connection) for connection in recorded if connection is not None]
         for _, planned in plans:
             refuse_unwritable(planned)
         done = [apply_disconnect(ws, connections, *plan) for plan in plans]
@@ -79,14 +79,14 @@ def with_kept_entries(home: str, places: AgentDirs, connected: ConnectResult) ->
 
 def _removed_settings(planned: list[FilePlan]) -> tuple[str, ...]:
     return tuple(
-        _REMOVED_SETTINGS.format(NAME, step.kept.path, ", ".join(step.added)) for step in planned if step.added
+        _REMOVED_SETTINGS.format(NAME, step.recorded.path, ", ".join(step.added)) for step in planned if step.added
     )
 
 
 def plan_disconnect(home: str, connection: AgentConnection) -> tuple[AgentConnection, list[FilePlan]]:
     whose = detect.all_ours(home, connection.scope)
     return connection, [
-        file_plan.to_disconnect(kept, whose, connection.project) for kept in reversed(connection.files)
+        file_plan.plan_disconnect(recorded, whose, connection.project) for recorded in reversed(connection.files)
     ]
 
 
@@ -96,7 +96,7 @@ def apply_disconnect(
     touched = []
     for step in planned:
         aside = file_plan.carry_out(step, now=ws.now())
-        touched.append(TouchedFile(step.kept.path, step.change, step.before, step.after, aside))
+        touched.append(TouchedFile(step.recorded.path, step.change, step.before, step.after, aside))
     connections.forget(connection)
     shared = connection.came_with_project and any(item.change != "unchanged" for item in touched)
     notes = (*_removed_settings(planned), *((_SHARED_HOOKS,) if shared else ()))
@@ -111,14 +111,14 @@ def remove_unrecorded(ws: Workspace, places: AgentDirs, name: str) -> ConnectRes
     for scope in detect.SCOPES:
         whose = detect.all_ours(home, scope)
         for change in detect.changes(home, places, name, scope):
-            step = file_plan.to_forget(change, whose)
+            step = file_plan.plan_removal(change, whose)
             if step is not None:
                 planned.append(step)
                 notes = (_SHARED_HOOKS,) if scope == "project" else notes
     refuse_unwritable(planned)
     for step in planned:
         file_plan.carry_out(step, now=ws.now())
-    touched = [TouchedFile(plan.kept.path, plan.change, plan.before, plan.after) for plan in planned]
+    touched = [TouchedFile(plan.recorded.path, plan.change, plan.before, plan.after) for plan in planned]
     return ConnectResult(name, "user", touched, notes=(*_removed_settings(planned), *notes))
 
 

@@ -13,7 +13,7 @@ from holdfast.conversations.adapters import json_tree
 from holdfast.conversations.connect import json_edit, toml_edit
 from holdfast.conversations.connect.agent_settings import SettingsChange, SettingsEntry
 from holdfast.conversations.connect.json_edit import EditReceipt, Path
-from holdfast.conversations.connect.mcp_entry import CALL, called
+from holdfast.conversations.connect.mcp_entry import CALL, call_of
 from holdfast.conversations.connect.registry import ConnectedFile
 from holdfast.conversations.hooks import script
 from holdfast.core import limits
@@ -31,7 +31,7 @@ _WHAT: Final = "the agent's settings"
 class FilePlan(NamedTuple):
     """One file: its content now and as planned, and what has to be remembered about it."""
 
-    kept: ConnectedFile
+    recorded: ConnectedFile
     change: What
     before: bytes | None
     after: bytes | None
@@ -44,11 +44,11 @@ class FilePlan(NamedTuple):
     @property
     def target(self) -> str:
         """The real path. Links in the user's scope are followed; in a project's, only those that stay within it."""
-        path = self.kept.path
+        path = self.recorded.path
         return os.path.realpath(path) if self.project is None else refuse_others(path, self.project)
 
 
-def current(path: str, project: str | None) -> bytes | None:
+def read_current(path: str, project: str | None) -> bytes | None:
     """The content of a file; None if it does not exist, or is a dangling link."""
     limit = limits.MAX_AGENT_SETTINGS_SIZE if project is None else limits.MAX_PROJECT_AGENT_SETTINGS_SIZE
     return files.read_limited(path, limit, subject=_WHAT) if os.path.exists(path) else None
@@ -57,34 +57,34 @@ def current(path: str, project: str | None) -> bytes | None:
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def to_connect(change: SettingsChange, kept: ConnectedFile | None, ours: Ours) -> FilePlan:
-    """Plan to apply a change to its file; `kept` is what is remembered about the file."""
+def plan_connect(change: SettingsChange, recorded: ConnectedFile | None, ours: Ours) -> FilePlan:
+    """Plan to apply a change to its file; `recorded` is what the registry says of the file."""
     if change.project is not None:
         refuse_others(change.path, change.project)
-    before = current(change.path, change.project)
-    step = _own(change, kept, before) if change.content is not None else _shared(change, kept, before, ours)
+    before = read_current(change.path, change.project)
+    step = _own(change, recorded, before) if change.content is not None else _shared(change, recorded, before, ours)
     step = step._replace(project=change.project)
-    if kept is None:
+    if recorded is None:
         return step
-    made = [*kept.made, *(name for name in step.kept.made if name not in kept.made)]
-    return step._replace(kept=msgspec.structs.replace(step.kept, made=made))
+    made = [*recorded.made, *(name for name in step.recorded.made if name not in recorded.made)]
+    return step._replace(recorded=msgspec.structs.replace(step.recorded, made=made))
 
 
-def _shared(change: SettingsChange, kept: ConnectedFile | None, before: bytes | None, ours: Ours) -> FilePlan:
+def _shared(change: SettingsChange, recorded: ConnectedFile | None, before: bytes | None, ours: Ours) -> FilePlan:
     data = {} if before is None else editing(change.path).plain(decoded(before, change.path), change.path)
-    whole = change._replace(entries=tuple(_as_it_stands(entry, data, ours) for entry in change.entries))
-    is_installed = before is not None and _stands(data, whole, ours)
-    if is_installed and kept is not None:
-        return FilePlan(kept, "unchanged", before, before)
-    base, was = _base(change, kept, before, ours)
+    merged = change._replace(entries=tuple(_with_additions(entry, data, ours) for entry in change.entries))
+    is_installed = before is not None and _is_installed(data, merged, ours)
+    if is_installed and recorded is not None:
+        return FilePlan(recorded, "unchanged", before, before)
+    base, receipt_before = _base(change, recorded, before, ours)
     text = "" if base is None else decoded(base, change.path)
-    new, receipt = editing(change.path).insert(text, (change if is_installed else whole).entries, change.path)
+    new, receipt = editing(change.path).insert(text, (change if is_installed else merged).entries, change.path)
     after = before if before is not None and is_installed else new.encode()
     # Only our values are remembered: anything else in an entry was added by a person.
     own = {entry.at: entry.value for entry in change.entries}
     receipt.values = [msgspec.structs.replace(value, value=own[value.at]) for value in receipt.values]
-    if was is not None:
-        receipt.add(was)
+    if receipt_before is not None:
+        receipt.add(receipt_before)
         receipt.values = [value for value in receipt.values if value.at not in change.bare]
     existed = base is not None
     remembered = ConnectedFile(
@@ -95,56 +95,56 @@ def _shared(change: SettingsChange, kept: ConnectedFile | None, before: bytes | 
     return FilePlan(remembered, change_made, before, after)
 
 
-def _as_it_stands(entry: SettingsEntry, data: object, ours: Ours) -> SettingsEntry:
+def _with_additions(entry: SettingsEntry, data: object, ours: Ours) -> SettingsEntry:
     """The entry with what a person added to the server's existing entry, even if the command changes."""
-    present, wanted = at_path(data, entry.at), entry.value
-    if not (entry.only and isinstance(present, dict) and isinstance(wanted, dict) and called(present)):
+    present, value = at_path(data, entry.at), entry.value
+    if not (entry.only and isinstance(present, dict) and isinstance(value, dict) and call_of(present)):
         return entry
-    if called(present) == called(wanted):
+    if call_of(present) == call_of(value):
         return entry._replace(value=present)
-    if not ours(called(present)):
+    if not ours(call_of(present)):
         return entry
-    return entry._replace(value=wanted | {name: item for name, item in present.items() if name not in CALL})
+    return entry._replace(value=value | {name: item for name, item in present.items() if name not in CALL})
 
 
 def _base(
-    change: SettingsChange, kept: ConnectedFile | None, before: bytes | None, ours: Ours
+    change: SettingsChange, recorded: ConnectedFile | None, before: bytes | None, ours: Ours
 ) -> tuple[bytes | None, EditReceipt | None]:
     """The file without our entries; and, if it was edited since, the receipt of what we added."""
     if before is None:
         return None, None
-    if kept is not None and digest(before) == kept.wrote:
-        return (kept.original if kept.existed else None), None
+    if recorded is not None and digest(before) == recorded.wrote:
+        return (recorded.original if recorded.existed else None), None
     text = decoded(before, change.path)
     by = editing(change.path)
     if not any(map(ours, by.texts(text, change.path))):
         return before, None
-    receipt = kept.receipt if kept is not None else None
-    rest = by.remove(text, ours, receipt, change.path, whole=alone(change))
-    if kept is not None and not kept.existed and not rest.strip("\ufeff \t\r\n"):
+    receipt = recorded.receipt if recorded is not None else None
+    rest = by.remove(text, ours, receipt, change.path, whole=single_paths(change))
+    if recorded is not None and not recorded.existed and not rest.strip("\ufeff \t\r\n"):
         return None, None
     return rest.encode(), receipt
 
 
-def _stands(data: object, change: SettingsChange, ours: Ours) -> bool:
-    """Whether exactly our wanted entries exist already, wherever somebody moved them."""
-    if any(ours(called(at_path(data, at))) for at in change.bare):
+def _is_installed(data: object, change: SettingsChange, ours: Ours) -> bool:
+    """Whether exactly our entries exist already, wherever somebody moved them."""
+    if any(ours(call_of(at_path(data, at))) for at in change.bare):
         return False
-    wanted = 0
+    expected = 0
     for entry in change.entries:
         place = at_path(data, entry.at)
         if place is None:
             return False
         if entry.only:
             if place == entry.value:
-                wanted += _calls(place, ours)
-            elif ours(called(place)):
+                expected += _calls(place, ours)
+            elif ours(call_of(place)):
                 return False  # a server of ours, but not this one
         elif not isinstance(place, list) or entry.value not in place:
             return False
         else:
-            wanted += _calls(entry.value, ours)
-    return wanted == _calls(data, ours)
+            expected += _calls(entry.value, ours)
+    return expected == _calls(data, ours)
 
 
 def at_path(data: object, at: Path) -> object:
@@ -164,7 +164,7 @@ def _calls(value: object, ours: Ours) -> int:
     return sum(_calls(item, ours) for item in value) if isinstance(value, list) else 0
 
 
-def _own(change: SettingsChange, kept: ConnectedFile | None, before: bytes | None) -> FilePlan:
+def _own(change: SettingsChange, recorded: ConnectedFile | None, before: bytes | None) -> FilePlan:
     content = change.content or b""
     remembered = ConnectedFile(
         path=change.path, existed=False, own=True, wrote=digest(content),
@@ -175,8 +175,8 @@ def _own(change: SettingsChange, kept: ConnectedFile | None, before: bytes | Non
     if before == content:
         right = not change.executable or os.access(change.path, os.X_OK)
         return FilePlan(remembered, "unchanged" if right else "edited", before, content, change.executable)
-    if kept is not None and kept.own:
-        is_ours = digest(before) == kept.wrote
+    if recorded is not None and recorded.own:
+        is_ours = digest(before) == recorded.wrote
     else:
         is_ours = script.is_call(before.decode(errors="replace"))
     if not is_ours:
@@ -188,17 +188,17 @@ def _own(change: SettingsChange, kept: ConnectedFile | None, before: bytes | Non
     return FilePlan(remembered, "edited", before, content, change.executable)
 
 
-def sharing(step: FilePlan, made: Container[str]) -> FilePlan:
+def share_directories(step: FilePlan, made: Container[str]) -> FilePlan:
     """Also remember directories that were created for other agents: the last one to disconnect removes them."""
-    if step.kept.existed:
+    if step.recorded.existed:
         return step
-    above, shared = os.path.dirname(os.path.realpath(step.kept.path)), []
+    above, shared = os.path.dirname(os.path.realpath(step.recorded.path)), []
     while above != os.path.dirname(above):
-        if above in made and above not in step.kept.made:
+        if above in made and above not in step.recorded.made:
             shared.append(above)
         above = os.path.dirname(above)
-    own = sorted([*shared, *step.kept.made], key=len)
-    return step._replace(kept=msgspec.structs.replace(step.kept, made=own))
+    own = sorted([*shared, *step.recorded.made], key=len)
+    return step._replace(recorded=msgspec.structs.replace(step.recorded, made=own))
 
 
 def missing_directories(path: str) -> list[str]:
@@ -214,60 +214,63 @@ def missing_directories(path: str) -> list[str]:
 # ── disconnecting ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def to_disconnect(kept: ConnectedFile, ours: Ours, project: str | None) -> FilePlan:
+def plan_disconnect(recorded: ConnectedFile, ours: Ours, project: str | None) -> FilePlan:
     """Plan to remove our entries: restores the original bytes, if the file has no other changes."""
     if project is not None:
-        refuse_others(kept.path, project)
-    before = current(kept.path, project)
-    return _without_us(kept, ours, before)._replace(project=project)
+        refuse_others(recorded.path, project)
+    before = read_current(recorded.path, project)
+    return _without_us(recorded, ours, before)._replace(project=project)
 
 
-def _without_us(kept: ConnectedFile, ours: Ours, before: bytes | None) -> FilePlan:
-    if before is None or (kept.existed and before == kept.original):
-        return FilePlan(kept, "unchanged", before, before)
-    if digest(before) == kept.wrote:
+def _without_us(recorded: ConnectedFile, ours: Ours, before: bytes | None) -> FilePlan:
+    if before is None or (recorded.existed and before == recorded.original):
+        return FilePlan(recorded, "unchanged", before, before)
+    if digest(before) == recorded.wrote:
         return FilePlan(
-            kept, "restored" if kept.existed else "removed", before, kept.original if kept.existed else None
+            recorded,
+            "restored" if recorded.existed else "removed",
+            before,
+            recorded.original if recorded.existed else None,
         )
-    if kept.own:
-        return FilePlan(kept, "set aside", before, None)
-    values = kept.receipt.values if kept.receipt is not None else ()
-    return _edited(kept, ours, before, [SettingsEntry(value.at, value.value, only=True) for value in values])
+    if recorded.own:
+        return FilePlan(recorded, "set aside", before, None)
+    values = recorded.receipt.values if recorded.receipt is not None else ()
+    return _edited(recorded, ours, before, [SettingsEntry(value.at, value.value, only=True) for value in values])
 
 
 def _edited(
-    kept: ConnectedFile, ours: Ours, before: bytes, entries: Iterable[SettingsEntry], whole: Iterable[Path] = ()
+    recorded: ConnectedFile, ours: Ours, before: bytes, entries: Iterable[SettingsEntry], whole: Iterable[Path] = ()
 ) -> FilePlan:
     """Plan to remove our entries from a file that others edited."""
-    text, by = decoded(before, kept.path), editing(kept.path)
-    if not any(map(ours, by.texts(text, kept.path))):
-        return FilePlan(kept, "unchanged", before, before)
-    rest = by.remove(text, ours, kept.receipt, kept.path, whole=whole)
+    text, by = decoded(before, recorded.path), editing(recorded.path)
+    if not any(map(ours, by.texts(text, recorded.path))):
+        return FilePlan(recorded, "unchanged", before, before)
+    rest = by.remove(text, ours, recorded.receipt, recorded.path, whole=whole)
     if rest == text:
-        return FilePlan(kept, "unchanged", before, before)
-    added = tuple(_added(by.plain(text, kept.path), entries, ours))
-    if not kept.existed and not rest.strip("\ufeff \t\r\n"):
-        return FilePlan(kept, "removed", before, None, added=added)
-    return FilePlan(kept, "edited", before, rest.encode(), added=added)
+        return FilePlan(recorded, "unchanged", before, before)
+    added = tuple(_added(by.plain(text, recorded.path), entries, ours))
+    if not recorded.existed and not rest.strip("\ufeff \t\r\n"):
+        return FilePlan(recorded, "removed", before, None, added=added)
+    return FilePlan(recorded, "edited", before, rest.encode(), added=added)
 
 
 def _added(data: object, entries: Iterable[SettingsEntry], ours: Ours) -> Iterator[str]:
     """Names a person added to our server's entry: alone they would break the agent's file."""
     for entry in entries:
         present = at_path(data, entry.at)
-        if isinstance(present, dict) and isinstance(entry.value, dict) and ours(called(present)):
+        if isinstance(present, dict) and isinstance(entry.value, dict) and ours(call_of(present)):
             yield from (str(name) for name in present if name not in entry.value)
 
 
-def to_forget(change: SettingsChange, ours: Ours) -> FilePlan | None:
+def plan_removal(change: SettingsChange, ours: Ours) -> FilePlan | None:
     """Plan to remove entries of ours that are not remembered; None if there are none."""
-    before = current(change.path, change.project)
+    before = read_current(change.path, change.project)
     # Every command line of ours has this word: a file without it is not parsed, whatever is wrong in it.
     if before is None or (change.content is None and b"holdfast" not in before.lower()):
         return None
     if change.content is None:
         own = [entry for entry in change.entries if entry.only]
-        step = _edited(ConnectedFile(path=change.path, existed=True), ours, before, own, alone(change))
+        step = _edited(ConnectedFile(path=change.path, existed=True), ours, before, own, single_paths(change))
         return None if step.change == "unchanged" else step._replace(project=change.project)
     if before == change.content or any(ours(line) for line in before.decode(errors="replace").splitlines()):
         own_file = ConnectedFile(path=change.path, existed=False, own=True)
@@ -275,7 +278,7 @@ def to_forget(change: SettingsChange, ours: Ours) -> FilePlan | None:
     return None
 
 
-def alone(change: SettingsChange) -> set[Path]:
+def single_paths(change: SettingsChange) -> set[Path]:
     """The paths of values that are set, not added to a list, now or formerly."""
     return {*(entry.at for entry in change.entries if entry.only), *change.bare}
 
@@ -285,13 +288,15 @@ def alone(change: SettingsChange) -> set[Path]:
 
 def carry_out(step: FilePlan, *, now: int) -> str | None:
     """Write, restore or remove the file; gives the new path if it was set aside."""
-    path, target = step.kept.path, step.target
-    _sweep(step.kept, target, now)
+    path, target = step.recorded.path, step.target
+    _remove_temporaries(step.recorded, target, now)
     if step.change == "unchanged":
         if step.after is None:
-            unmake(step.kept.made)  # left by a process that was killed before it created the file
+            remove_empty_directories(
+                step.recorded.made
+            )  # left by a process that was killed before it created the file
         return None
-    if current(path, step.project) != step.before:
+    if read_current(path, step.project) != step.before:
         raise Conflict(
             f"{files.display_path(path)} was changed by someone else just now",
             hint="Run the command again.",
@@ -304,10 +309,10 @@ def carry_out(step: FilePlan, *, now: int) -> str | None:
             files.rename(path if within is None else target, name, within=within)
         except OSError as error:
             raise files.explain(error, "rename", path) from error
-        unmake(step.kept.made)
+        remove_empty_directories(step.recorded.made)
         return name
     if step.after is None:
-        _remove(step.kept, target, within)
+        _remove(step.recorded, target, within)
         return None
     if step.before is None:
         files.make_private_dir(os.path.dirname(target), within=within)
@@ -318,28 +323,28 @@ def carry_out(step: FilePlan, *, now: int) -> str | None:
     return None
 
 
-def _remove(kept: ConnectedFile, target: str, within: str | None) -> None:
+def _remove(recorded: ConnectedFile, target: str, within: str | None) -> None:
     """Remove a file that we created, with the directories created for it."""
     try:
         files.remove(target, within=within)
-        if os.path.islink(kept.path) and not kept.linked:
-            os.unlink(kept.path)
+        if os.path.islink(recorded.path) and not recorded.linked:
+            os.unlink(recorded.path)
     except OSError as error:
-        raise files.explain(error, "remove", kept.path) from error
-    unmake(kept.made)
+        raise files.explain(error, "remove", recorded.path) from error
+    remove_empty_directories(recorded.made)
 
 
-def _sweep(kept: ConnectedFile, target: str, now: int) -> None:
+def _remove_temporaries(recorded: ConnectedFile, target: str, now: int) -> None:
     """Remove temporary files next to the file, left by a process of ours that was killed."""
     with contextlib.suppress(HoldfastError, OSError):
         for path in files.temporaries(os.path.dirname(target)):
             content = files.read_limited(path, limits.MAX_AGENT_SETTINGS_SIZE, subject="a temporary file")
             old = now - os.lstat(path).st_mtime_ns // 1_000_000 > HOUR
-            if old or digest(content) == kept.wrote or kept.original.startswith(content):
+            if old or digest(content) == recorded.wrote or recorded.original.startswith(content):
                 os.unlink(path)
 
 
-def unmake(made: Sequence[str]) -> None:
+def remove_empty_directories(made: Sequence[str]) -> None:
     """Remove directories that were created for a file, if they are empty."""
     for directory in reversed(made):
         if os.path.realpath(directory) == directory:  # else a link is in its path now

@@ -76,7 +76,7 @@ def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> ConnectRes
     connections = Connections(ws.home.path)
     path = os.path.join(where.directory, _HOOK)
     with locked(connections.lock, purpose="connect"):
-        wanted = _text(ws.home.path)
+        content = _text(ws.home.path)
         hook = _read_hook(path)
         if hook is not None and not _is_ours(hook) and os.path.lexists(path + _BEFORE):
             raise Conflict(
@@ -87,7 +87,7 @@ def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> ConnectRes
         install.note_store(ws.home.path, None if own else ws.address.secret)
         install.install(ws.home.path, system=places.system)
         project = ws.place.root if where.scope == "project" else None
-        if hook == wanted:
+        if hook == content:
             return ConnectResult(NAME, where.scope, [TouchedFile(path, "unchanged")], project=project)
         made = missing_directories(path)
         known = _remembered(ws.home.path)
@@ -98,7 +98,7 @@ def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> ConnectRes
         moved = hook is not None and not _is_ours(hook)
         if moved:
             files.rename(path, path + _BEFORE, within=where.within)
-        files.write_atomic(path, wanted, within=where.within, mode=0o755)
+        files.write_atomic(path, content, within=where.within, mode=0o755)
         notes = [f"The existing hook runs first, as {files.display_path(path + _BEFORE)}."] if moved else []
         if _is_in_work_tree(ws, path):
             notes.append("It is in the work tree: leave it out of your commits.")
@@ -114,17 +114,17 @@ def disconnect(ws: Workspace) -> ConnectResult:
     paths = {installed.path for installed in _remembered(home) if installed.project in (None, ws.place.root)}
     with contextlib.suppress(HoldfastError):  # no repository: only remembered hooks can be removed
         paths.add(os.path.join(_place(ws).directory, _HOOK))
-    return _taken_out(home, sorted(paths))
+    return _remove_all(home, sorted(paths))
 
 
 def disconnect_all(home: str) -> ConnectResult:
     """Remove every remembered hook."""
-    done = _taken_out(home, [installed.path for installed in _remembered(home)])
+    done = _remove_all(home, [installed.path for installed in _remembered(home)])
     files.remove_file(_record_path(home))
     return done
 
 
-def _taken_out(home: str, paths: list[str]) -> ConnectResult:
+def _remove_all(home: str, paths: list[str]) -> ConnectResult:
     connections = Connections(home)
     if not connections.are_there and not any(_is_ours(_read_hook(path) or b"") for path in paths):
         return ConnectResult(NAME, "project", [])
@@ -132,13 +132,13 @@ def _taken_out(home: str, paths: list[str]) -> ConnectResult:
     with locked(connections.lock, purpose="disconnect"):
         known = _remembered(home)
         for path in paths:
-            kept = next((installed for installed in known if installed.path == path), None)
-            touched += _take_out(path, [] if kept is None else kept.made)
+            recorded = next((installed for installed in known if installed.path == path), None)
+            touched += _remove(path, [] if recorded is None else recorded.made)
         _remember(home, [installed for installed in known if installed.path not in paths])
     return ConnectResult(NAME, "project", touched)
 
 
-def _take_out(path: str, made: list[str]) -> list[TouchedFile]:
+def _remove(path: str, made: list[str]) -> list[TouchedFile]:
     hook, before = _read_hook(path), path + _BEFORE
     moved = os.path.lexists(before)
     touched: list[TouchedFile] = []
@@ -206,8 +206,8 @@ def _is_ours(text: bytes) -> bool:
 
 def _text(home: str) -> bytes:
     made = install.installation(home)
-    python = script.quoted(made.python.replace("\\", "/"))
-    asking = script.quoted(os.path.join(home, script.DIRECTORY, script.ASK_SCRIPT).replace("\\", "/"))
+    python = script.quote(made.python.replace("\\", "/"))
+    asking = script.quote(os.path.join(home, script.DIRECTORY, script.ASK_SCRIPT).replace("\\", "/"))
     return f"""#!/bin/sh
 {_MARK}
 if [ -x "$0{_BEFORE}" ]; then "$0{_BEFORE}" "$@" || exit $?; fi
@@ -225,7 +225,7 @@ def _record_path(home: str) -> str:
 
 def _remembered(home: str) -> list[_Installed]:
     try:
-        data = files.read_limited(_record_path(home), limits.MAX_SETTINGS_SIZE, subject="the memory of git hooks")
+        data = files.read_limited(_record_path(home), limits.MAX_SETTINGS_SIZE, subject="the record of git hooks")
         return msgspec.json.decode(data, type=decodable(list[_Installed]))
     except (FileNotFoundError, HoldfastError, msgspec.MsgspecError):
         return []  # hooks are also recognised by their content

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.conversations.adapters.json_tree import JsonMember, JsonNode, JsonText
 from holdfast.conversations.connect.agent_settings import SettingsEntry
-from holdfast.conversations.connect.mcp_entry import called
+from holdfast.conversations.connect.mcp_entry import call_of
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.machine.os_errors import display_path
@@ -31,14 +31,14 @@ def holds(text: str, ours: Ours, file: str) -> bool:
 def texts(text: str, file: str) -> Iterator[str]:
     """Every string value, and the call of each entry that starts something."""
     document = JsonText(text, file)
-    left = [document.root] if document.root is not None else []
-    while left:
-        node = left.pop()
+    waiting = [document.root] if document.root is not None else []
+    while waiting:
+        node = waiting.pop()
         if isinstance(node.value, str):
             yield node.value
         elif document.is_object(node) and node.child("command") is not None:
-            yield called(document.plain(node))
-        left += [member.node for member in node.members or ()]
+            yield call_of(document.plain(node))
+        waiting += [member.node for member in node.members or ()]
 
 
 def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, whole: Iterable[Path] = ()) -> str:
@@ -59,7 +59,7 @@ def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, who
         text = _without(text, *spans)
     text = _without_values(text, receipt, file)
     text = _without_empty(text, set(receipt.created) if receipt is not None else None, touched, file)
-    return _gaps_again(text, receipt, file)
+    return _restore_gaps(text, receipt, file)
 
 
 # ── what is ours ─────────────────────────────────────────────────────────────────────────────────────────
@@ -70,12 +70,12 @@ def _own_spans(
 ) -> Iterator[tuple[JsonNode, int]]:
     """The items to remove, at most one per container: positions are computed again afterwards."""
     members = node.members or []
-    mine = [index for index, member in enumerate(members) if _is_ours(document, node, member, at, ours, whole)]
-    if mine:
+    own_indexes = [index for index, member in enumerate(members) if _is_ours(document, node, member, at, ours, whole)]
+    if own_indexes:
         touched.add(at)
-        yield node, mine[-1]
+        yield node, own_indexes[-1]
     for index, member in enumerate(members):
-        if index not in mine:
+        if index not in own_indexes:
             yield from _own_spans(document, member.node, _below(at, member), ours, whole, touched)
 
 
@@ -93,7 +93,7 @@ def _is_ours(
     if document.is_list(container):
         return _is_entry(document, node, ours)
     if _below(at, member) in whole:
-        return _is_entry(document, node, ours) or ours(called(document.plain(node)))
+        return _is_entry(document, node, ours) or ours(call_of(document.plain(node)))
     return False
 
 
@@ -123,12 +123,12 @@ def _only_ours(document: JsonText, node: JsonNode, ours: Ours) -> bool:
 
 def _without(text: str, *things: tuple[JsonNode, int]) -> str:
     """The text without these items, at most one per container."""
-    for start, end in sorted((cut for node, index in things for cut in _cuts(text, node, index)), reverse=True):
+    for start, end in sorted((cut for node, index in things for cut in _cut_span(text, node, index)), reverse=True):
         text = text[:start] + text[end:]
     return text
 
 
-def _cuts(text: str, node: JsonNode, index: int) -> list[tuple[int, int]]:
+def _cut_span(text: str, node: JsonNode, index: int) -> list[tuple[int, int]]:
     """The span of one item, with the blanks before it and the comma it needs."""
     members = node.members or []
     member = members[index]
@@ -197,10 +197,10 @@ def _is_bare_created(document: JsonText, member: JsonMember, also: Path, receipt
 
 def _without_empty(text: str, created: set[Path] | None, touched: set[Path], file: str) -> str:
     """Remove empty containers that were created for us, from the inside out."""
-    left = set(created) if created is not None else {at for at in touched if "\0" not in at}
-    while left:
-        at = max(left, key=lambda path: (len(path), path))
-        left.remove(at)
+    waiting = set(created) if created is not None else {at for at in touched if "\0" not in at}
+    while waiting:
+        at = max(waiting, key=lambda path: (len(path), path))
+        waiting.remove(at)
         if not at:
             continue
         document = JsonText(text, file)
@@ -209,11 +209,11 @@ def _without_empty(text: str, created: set[Path] | None, touched: set[Path], fil
             continue
         text = _without(text, match)
         if created is None:
-            left.add(at[:-1])
+            waiting.add(at[:-1])
     return text
 
 
-def _gaps_again(text: str, receipt: EditReceipt | None, file: str) -> str:
+def _restore_gaps(text: str, receipt: EditReceipt | None, file: str) -> str:
     """Restore the original text between brackets that are empty again."""
     for gap in reversed(receipt.gaps) if receipt is not None else ():
         document = JsonText(text, file)
@@ -310,23 +310,23 @@ def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str,
 def _insert(document: JsonText, entry: SettingsEntry, file: str) -> tuple[str, EditReceipt]:
     node = document.root
     if node is None:
-        return _anew(document, entry)
+        return _new_document(document, entry)
     for depth, key in enumerate(entry.at):
         if not document.is_object(node):
-            raise _unfit(document, node, entry.at[:depth], "an object", file)
+            raise _wrong_type(document, node, entry.at[:depth], "an object", file)
         child = node.child(key)
         if child is None:
             receipt = _receipt(entry, depth)
-            return _added(document, node, entry.at[:depth], key, _nested(entry, depth), receipt), receipt
+            return _with_item(document, node, entry.at[:depth], key, _nested(entry, depth), receipt), receipt
         node = child.node
     if entry.only:
         return document.text, EditReceipt()
     if not document.is_list(node):
-        raise _unfit(document, node, entry.at, "a list", file)
+        raise _wrong_type(document, node, entry.at, "a list", file)
     if any(document.plain(member.node) == entry.value for member in node.members or ()):
         return document.text, EditReceipt()
     receipt = EditReceipt()
-    return _added(document, node, entry.at, None, entry.value, receipt), receipt
+    return _with_item(document, node, entry.at, None, entry.value, receipt), receipt
 
 
 def _receipt(entry: SettingsEntry, depth: int) -> EditReceipt:
@@ -346,48 +346,50 @@ def _nested(entry: SettingsEntry, depth: int) -> Json:
     return value
 
 
-def _anew(document: JsonText, entry: SettingsEntry) -> tuple[str, EditReceipt]:
+def _new_document(document: JsonText, entry: SettingsEntry) -> tuple[str, EditReceipt]:
     layout = TextLayout(document)
     text = document.text
     receipt = _receipt(entry, 0)
     receipt.created.insert(0, ())
     receipt.gaps.append(InsertedText((), text))
-    apart = layout.line_end if text.strip("\ufeff") and not text.endswith(("\n", "\r")) else ""
+    separator = layout.line_end if text.strip("\ufeff") and not text.endswith(("\n", "\r")) else ""
     value = {entry.at[0]: _nested(entry, 0)}
-    return text + apart + layout.written(value, "") + layout.line_end, receipt
+    return text + separator + layout.written(value, "") + layout.line_end, receipt
 
 
-def _added(document: JsonText, node: JsonNode, at: Path, key: str | None, value: Json, receipt: EditReceipt) -> str:
+def _with_item(
+    document: JsonText, node: JsonNode, at: Path, key: str | None, value: Json, receipt: EditReceipt
+) -> str:
     """The text with one more item at the end of a list or object."""
     text, layout = document.text, TextLayout(document)
     members: list[JsonMember] = node.members or []
     if members:
-        airy = node.tail_is_line or _BREAK.search(text, node.start, members[0].start) is not None
+        own_line = node.tail_is_line or _BREAK.search(text, node.start, members[0].start) is not None
         indent = indent_at(text, members[0].start)
     else:
-        airy = node.tail_is_line or layout.airy
+        own_line = node.tail_is_line or layout.airy
         indent = indent_at(text, node.start) + layout.step
         receipt.gaps.append(InsertedText(at, text[node.start + 1 : node.end - 1]))
-    written = layout.written(value, indent if airy else None)
+    written = layout.written(value, indent if own_line else None)
     if key is not None:
         written = json.dumps(key, ensure_ascii=False) + layout.colon + written
-    if airy:
+    if own_line:
         written = layout.line_end + indent + written
     elif members or node.tail > node.start + 1:
         written = layout.comma[1:] + written
     if members and members[-1].comma is not None:
         written += ","
-    if not members and airy and _BREAK.search(text, node.tail, node.end) is None:
+    if not members and own_line and _BREAK.search(text, node.tail, node.end) is None:
         written += layout.line_end + indent_at(text, node.start)
-    apart = members[-1].node.end if members and members[-1].comma is None else None
-    head = text[: node.tail] if apart is None else text[:apart] + "," + text[apart : node.tail]
+    insert_at = members[-1].node.end if members and members[-1].comma is None else None
+    head = text[: node.tail] if insert_at is None else text[:insert_at] + "," + text[insert_at : node.tail]
     return head + written + text[node.tail :]
 
 
-def _unfit(document: JsonText, node: JsonNode, at: Path, wanted: str, file: str) -> Invalid:
+def _wrong_type(document: JsonText, node: JsonNode, at: Path, expected: str, file: str) -> Invalid:
     name = ".".join(at) or "the whole"
     return Invalid(
-        f"in {display_path(file)}, {display_path(name)} is not {wanted} (line {document.line(node.start)})",
+        f"in {display_path(file)}, {display_path(name)} is not {expected} (line {document.line(node.start)})",
         hint="Fix that, then try again; nothing was changed.",
         file=file,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.conversations.hooks.script import DIRECTORY, ScriptSetup, quoted
+from holdfast.conversations.hooks.script import DIRECTORY, ScriptSetup, quote
 
 if TYPE_CHECKING:
     from holdfast.conversations.adapters.base import Scope
@@ -55,7 +55,7 @@ def server(home: str, scope: Scope, *, python: str, system: str) -> Server:
     return Server(f"{home}/{DIRECTORY}/{SCRIPT}")
 
 
-def called(entry: object) -> str:
+def call_of(entry: object) -> str:
     """What an entry starts, as one text; empty if it starts nothing."""
     if type(entry) is not dict:
         return ""
@@ -67,7 +67,7 @@ def called(entry: object) -> str:
 
 def is_shared(call: str) -> bool:
     """Whether it is the server entry that projects share."""
-    return call == called(SHARED.entry)
+    return call == call_of(SHARED.entry)
 
 
 def home_of(call: str) -> str | None:
@@ -139,9 +139,9 @@ sys.exit(main(["mcp"]))
 def serving_script(made: ScriptSetup) -> str:
     """The script that agents start on POSIX systems."""
     words = {
-        "python": quoted(made.python),
-        "package": quoted(made.package),
-        "serving": quoted(f"{made.home}/{DIRECTORY}/{PYTHON}"),
+        "python": quote(made.python),
+        "package": quote(made.package),
+        "serving": quote(f"{made.home}/{DIRECTORY}/{PYTHON}"),
     }
     return re.sub("@([a-z]+)@", lambda match: words[match[1]], _SCRIPT)
 

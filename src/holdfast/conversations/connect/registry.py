@@ -113,7 +113,7 @@ class Connections:
 
 
 def _read(path: str) -> AgentConnection:
-    data = files.read_limited(path, 2 * limits.MAX_AGENT_SETTINGS_SIZE, subject="the memory of a connection")
+    data = files.read_limited(path, 2 * limits.MAX_AGENT_SETTINGS_SIZE, subject="the record of a connection")
     try:
         return msgspec.json.decode(data, type=decodable(AgentConnection))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -15,7 +15,7 @@ from typing import Final
 
 from holdfast.conversations.connect.agent_settings import SettingsEntry
 from holdfast.conversations.connect.json_edit import EditReceipt, InsertedText, Ours, Path, Value
-from holdfast.conversations.connect.mcp_entry import called
+from holdfast.conversations.connect.mcp_entry import call_of
 from holdfast.core import toml_text
 from holdfast.core.errors import Invalid
 from holdfast.machine.os_errors import display_path
@@ -48,15 +48,15 @@ def plain(text: str, file: str) -> Table:
 
 def texts(text: str, file: str) -> Iterator[str]:
     """The call of each entry that starts something."""
-    left: list[object] = [plain(text, file)]
-    while left:
-        item = left.pop()
+    waiting: list[object] = [plain(text, file)]
+    while waiting:
+        item = waiting.pop()
         if isinstance(item, dict):
             if "command" in item:
-                yield called(item)
-            left += item.values()
+                yield call_of(item)
+            waiting += item.values()
         elif isinstance(item, list):
-            left += item
+            waiting += item
 
 
 # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -69,7 +69,7 @@ def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str,
         before = plain(text, file)
         if _value_at(before, entry.at) is not None:
             continue
-        added = _apart(text) + _written(entry, "\r\n" if "\r\n" in text else "\n")
+        added = _separator(text) + _written(entry, "\r\n" if "\r\n" in text else "\n")
         after = _read_or_none(text + added)
         if after is None or _value_at(after, entry.at) != entry.value or not _alike(before, after, entry.at):
             raise Invalid(
@@ -84,7 +84,7 @@ def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str,
     return text, receipt
 
 
-def _apart(text: str) -> str:
+def _separator(text: str) -> str:
     """The blank lines between a text and a table after it."""
     end = "\r\n" if "\r\n" in text else "\n"
     if not text.strip(_MARK):
@@ -131,7 +131,7 @@ def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, who
     """The text without our tables and what was added to them, wherever somebody moved them."""
     known = [value.at for value in receipt.values] if receipt is not None else []
     for at in dict.fromkeys([*known, *whole]):
-        if not ours(called(_value_at(plain(text, file), at))):
+        if not ours(call_of(_value_at(plain(text, file), at))):
             continue
         exact = [gap.text for gap in receipt.gaps if gap.at == at] if receipt is not None else []
         rest = _as_added(text, at, exact)
@@ -206,8 +206,8 @@ def _is_sound(before: str, after: str, at: Path, *, done: bool = False) -> bool:
     old, new = _read_or_none(before), _read_or_none(after)
     if old is None or new is None or not _alike(old, new, at):
         return False
-    left = _value_at(new, at)
-    return left is None if done else left != _value_at(old, at)
+    value = _value_at(new, at)
+    return value is None if done else value != _value_at(old, at)
 
 
 def _value_at(data: Table, at: Path) -> object:
@@ -219,9 +219,9 @@ def _value_at(data: Table, at: Path) -> object:
     return value
 
 
-def _alike(first: Table, second: Table, but: Path) -> bool:
+def _alike(first: Table, second: Table, except_at: Path) -> bool:
     """Whether two files are equal except for what is at a path, and for tables that only hold it."""
-    return _without(first, but) == _without(second, but)
+    return _without(first, except_at) == _without(second, except_at)
 
 
 def _without(data: Table, at: Path) -> Table:

@@ -164,11 +164,11 @@ def _clear(place: str) -> None:
 def remove(home: str) -> bool:
     """Remove the scripts; other files in the directory stay."""
     directory = os.path.join(home, script.DIRECTORY)
-    there = os.path.isdir(directory) and not os.path.islink(directory)
+    exists = os.path.isdir(directory) and not os.path.islink(directory)
     _clear_trials(home)
-    left = files.temporaries(directory) if there else []  # of a process that was killed while it wrote
+    leftovers = files.temporaries(directory) if exists else []  # of a process that was killed while it wrote
     own = (script.SCRIPT, script.WINDOWS_SCRIPT, script.ASK_SCRIPT, script.STORE, mcp_entry.SCRIPT, mcp_entry.PYTHON)
-    for name in (*own, *left):
+    for name in (*own, *leftovers):
         files.remove_file(os.path.join(directory, name))
     files.remove_directory(directory)
-    return there
+    return exists

@@ -88,9 +88,9 @@ def _remind(ws: Workspace, event: HookEvent) -> HookAnswer:
     resumed = [f"resumed {ended.at}"] if ended is not None and f"resumed {ended.at}" not in announced else []
     if not (due or resumed) or ws.is_read_only(session):
         return HookAnswer(block=block)
-    kept = resumed or [mark for mark in announced if mark.startswith("resumed ")]
+    resume_marks = resumed or [mark for mark in announced if mark.startswith("resumed ")]
     limits = [announcement_mark(state, line) for line in LIMITS if line in due or was_announced(state, line)]
-    ws.recorder.record(session, lambda _: [ExtraKept(name=ANNOUNCED, value=[*limits, *kept])])
+    ws.recorder.record(session, lambda _: [ExtraKept(name=ANNOUNCED, value=[*limits, *resume_marks])])
     sentences = (
         [f"The clock runs again: the session was paused for {format_duration(ended.length)}."]
         if ended and resumed

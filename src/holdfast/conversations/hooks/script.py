@@ -14,7 +14,7 @@ from holdfast.conversations.adapters.index import NAMES
 from holdfast.workspace import spool
 
 if TYPE_CHECKING:
-    from holdfast.conversations.connect.agent_settings import Command, Manner
+    from holdfast.conversations.connect.agent_settings import Command, HookMode
     from holdfast.workspace.agent_dirs import AgentDirs
 
 # The configuration that a hook is in.
@@ -26,11 +26,11 @@ ASK_SCRIPT: Final = "ask.py"
 STORE: Final = "store"  # next to the script: the store's URL, where it is not the home's own
 BLOCKED: Final = 86  # Python's exit code to block; a broken Python exits with 2
 
-_MANNERS: Final = "tell|stir|ask|status"
+_HOOK_MODES: Final = "tell|stir|ask|status"
 _CALL: Final = re.compile(
-    rf"hooks[/\\]+hook(?:\.cmd)?[\"'\\]* +(?:{'|'.join(NAMES)}) +(?:{_MANNERS}) +(?:user|project|plugin)\b"
+    rf"hooks[/\\]+hook(?:\.cmd)?[\"'\\]* +(?:{'|'.join(NAMES)}) +(?:{_HOOK_MODES}) +(?:user|project|plugin)\b"
 )
-# Up to the script; quotes inside are those of `quoted`.
+# Up to the script; quotes inside are those of `quote`.
 _ABSOLUTE: Final = re.compile(r"test -x '((?:[^']|'\\'')*)/hooks/hook'|if exist \"([^\"]*)\\hooks\\hook\.cmd\"")
 
 
@@ -55,8 +55,8 @@ def command(home: str, agent: str, source: Source, *, shared: str | None = None,
     are shared through git.
     """
 
-    def line(manner: Manner) -> str:
-        return _line(home, f"{agent} {manner} {source}", shared, system)
+    def line(mode: HookMode) -> str:
+        return _line(home, f"{agent} {mode} {source}", shared, system)
 
     return line
 
@@ -69,7 +69,7 @@ def _line(home: str, words: str, shared: str | None, system: str) -> str:
     if system == "win32":
         script = f'"{home}\\{DIRECTORY}\\{WINDOWS_SCRIPT}"'
         return f"if exist {script} call {script} {words}"
-    script = quoted(f"{home}/{DIRECTORY}/{SCRIPT}") if shared is None else f'"{shared}/{DIRECTORY}/{SCRIPT}"'
+    script = quote(f"{home}/{DIRECTORY}/{SCRIPT}") if shared is None else f'"{shared}/{DIRECTORY}/{SCRIPT}"'
     # The last word does nothing; it shows people, and programs that list hooks, whose this is.
     return f"test -x {script} && exec {script} {words} || : holdfast"
 
@@ -88,7 +88,7 @@ def shared_home(places: AgentDirs, home: str) -> str | None:
     return f"${{HOLDFAST_HOME:-{default}}}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """The text as one word of a shell."""
     return "'" + text.replace("'", "'\\''") + "'"
 
@@ -196,13 +196,13 @@ _KEEP_BY_DD: Final = rf"""  spool=@spool@ store=@store@
 
 def hook_script(setup: ScriptSetup, *, by_dd: bool = True) -> str:
     """The script for POSIX shells; without a `dd` that can sync, all payloads go through Python."""
-    values = {"@spool@": quoted(os.path.join(setup.home, spool.DIRECTORY)), "@store@": quoted(setup.store)}
+    values = {"@spool@": quote(os.path.join(setup.home, spool.DIRECTORY)), "@store@": quote(setup.store)}
     keep = _KEEP_BY_DD if by_dd else _TO_PYTHON
     words = {
         "keep": re.sub("@[a-z]+@", lambda match: values[match[0]], keep),
-        "here": quoted(os.path.join(setup.home, DIRECTORY)),
-        "python": quoted(setup.python),
-        "package": quoted(setup.package),
+        "here": quote(os.path.join(setup.home, DIRECTORY)),
+        "python": quote(setup.python),
+        "package": quote(setup.package),
         "blocked": str(BLOCKED),
         "format": spool.FORMAT,
     }

@@ -66,10 +66,10 @@ def drain(ws: Workspace, *, patience: float) -> None:
     waiting = for_this_store(ws, spool.list_entries(ws.home.path))
     while waiting:
         _drain_batch(ws, waiting[:_MAX_BATCH], patience)
-        left = for_this_store(ws, spool.list_entries(ws.home.path))
-        if len(waiting) <= _MAX_BATCH or len(left) >= len(waiting):
+        remaining = for_this_store(ws, spool.list_entries(ws.home.path))
+        if len(waiting) <= _MAX_BATCH or len(remaining) >= len(waiting):
             return  # the rest is new, or cannot be recorded now
-        waiting = left
+        waiting = remaining
 
 
 def _drain_batch(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float) -> None:
@@ -92,7 +92,7 @@ def _drain_batch(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float
             spool.remove_entries([entry])
         else:
             _quarantine(home, entry, result.why)
-    for root, group in _by_place(ws, payloads).items():
+    for root, group in _group_by_work_tree(ws, payloads).items():
         place = ws if root == ws.place.root else ws.at(root)
         try:
             _record_payloads(place, group, patience)
@@ -140,7 +140,7 @@ def _record_deferred(ws: Workspace, entry: spool.SpoolEntry, patience: float) ->
     return True
 
 
-def _by_place(ws: Workspace, payloads: list[Payload]) -> dict[str, list[Payload]]:
+def _group_by_work_tree(ws: Workspace, payloads: list[Payload]) -> dict[str, list[Payload]]:
     """Payloads by work tree. A conversation stays in the first one, even if its agent changes directory."""
     of_conversation: dict[tuple[str, str], str] = {}
     of_directory: dict[str | None, str] = {}
@@ -242,24 +242,24 @@ def _record(ws: Workspace, transaction: Transaction, session: str, payload: Payl
     return next(numbers) > 0
 
 
-def _key(payload: Payload, back: int, count: int) -> str:
-    again = f".{count}" if count else ""
+def _key(payload: Payload, slots_back: int, count: int) -> str:
+    suffix = f".{count}" if count else ""
     if payload.certain:
-        return f"hook:{payload.same}{again}"
-    return f"hook:{payload.same}@{payload.at // _KEY_SLOT - back}{again}"
+        return f"hook:{payload.same}{suffix}"
+    return f"hook:{payload.same}@{payload.at // _KEY_SLOT - slots_back}{suffix}"
 
 
 def _keys(payload: Payload) -> list[str]:
     """The keys that are most likely looked up: the payload is new, and makes an event or two."""
     slots = (0,) if payload.certain else (0, 1)
-    return [f"{_key(payload, back, 0)}:{number}" for back in slots for number in (0, 1)]
+    return [f"{_key(payload, slots_back, 0)}:{number}" for slots_back in slots for number in (0, 1)]
 
 
 def _known(transaction: Transaction, session: str, payload: Payload, count: int) -> bool:
     """Whether this event was recorded before: known by its mark, or equal to a recent payload."""
     if payload.certain:
         return transaction.knows(session, f"hook:{payload.same}:0")
-    return any(transaction.knows(session, f"{_key(payload, back, count)}:0") for back in (0, 1))
+    return any(transaction.knows(session, f"{_key(payload, slots_back, count)}:0") for slots_back in (0, 1))
 
 
 def _remember(ws: Workspace, payload: Payload) -> None:

@@ -105,16 +105,16 @@ def is_headless(agent: str, arguments: Sequence[str]) -> bool:
 def plan_events(state: State, event: HookEvent, signal: Planned, at: int) -> Iterator[EventData]:
     # Each agent has its own list.
     source = f"{event.agent}-{_short(event.conversation + (signal.agent or ''), 4)}-"
-    agent = subagents.known(state, signal.agent)
+    agent = subagents.known_agent(state, signal.agent)
     listed: dict[str, int] = {}
     for todo in signal.todos[:_MAX_TODOS]:
         text = plain(todo.text, 500).strip()
         name = source + _short(text if todo.id is None else f"#{todo.id}", 8)
         if not text and tasks.find(state, name) is None:
             continue
-        again = listed[name] = listed.get(name, 0) + 1
-        if again > 1 and todo.id is None:  # the same words twice are two to-dos
-            name = f"{name}-{again}"
+        occurrence = listed[name] = listed.get(name, 0) + 1
+        if occurrence > 1 and todo.id is None:  # the same words twice are two to-dos
+            name = f"{name}-{occurrence}"
             listed[name] = 1
         yield from _update_task(state, name, text, todo, at, agent)
     if signal.whole and (listed or not signal.todos):
@@ -215,7 +215,7 @@ def _events_of_signal(
         case Edited():
             yield from files.file_events(state, event, signal, at, context.place)
         case Ran():
-            agent = subagents.known(state, signal.agent)
+            agent = subagents.known_agent(state, signal.agent)
             yield CommandRan(
                 command=plain(signal.command) or "?", code=signal.code, agent=agent, duration_ms=signal.took_ms
             )
@@ -238,7 +238,7 @@ def _events_of_signal(
                 yield SessionPaused(reason=plain(f"{USAGE_LIMIT}: {signal.reason}", 300))
         case Erred():
             category = signal.category if signal.category in CATEGORIES else "logical"
-            agent = subagents.known(state, signal.agent)
+            agent = subagents.known_agent(state, signal.agent)
             yield ErrorNoted(message=plain(signal.message, 500) or "?", category=category, agent=agent)
         case Measured():
             yield from _record_measurement(state, event, signal)
@@ -369,9 +369,9 @@ def _end_wait(state: State, event: HookEvent, signal: AnySignal) -> Iterator[Eve
     ended = state.waiting[name]
     yield WaitingEnded(id=name)
     # A subagent's wait may also be reported without its name.
-    whole = _wait_name(event, None)
-    if whole in state.waiting and abs(state.waiting[whole].at - ended.at) <= _SAME_WAIT:
-        yield WaitingEnded(id=whole)
+    of_conversation = _wait_name(event, None)
+    if of_conversation in state.waiting and abs(state.waiting[of_conversation].at - ended.at) <= _SAME_WAIT:
+        yield WaitingEnded(id=of_conversation)
 
 
 def _wait_name(event: HookEvent, agent: str | None) -> str:
@@ -379,7 +379,7 @@ def _wait_name(event: HookEvent, agent: str | None) -> str:
 
 
 def _record_measurement(state: State, event: HookEvent, signal: Measured) -> Iterator[EventData]:
-    agent = None if signal.agent is None else subagents.known(state, signal.agent)
+    agent = None if signal.agent is None else subagents.known_agent(state, signal.agent)
     known_tokens = state.tokens if agent is None else state.by_agent.get(agent)
     if signal.tokens is not None and (
         signal.tokens != known_tokens or (signal.window is not None and signal.window != state.window)

@@ -34,7 +34,7 @@ class _FileHashes(NamedTuple):
 
 
 def file_events(state: State, event: HookEvent, signal: Edited, at: int, place: WorkTree) -> Iterator[EventData]:
-    path = _inside(state, signal.path, event.cwd, place)
+    path = _find_in_work_tree(state, signal.path, event.cwd, place)
     if path is None:
         yield from _outside(state, signal.path)
         return
@@ -50,7 +50,7 @@ def file_events(state: State, event: HookEvent, signal: Edited, at: int, place: 
     )
     before = (signal.before if reliable else None) or hashes.before or previous
     yield FileChanged(
-        path=relative, action=signal.action, agent=subagents.known(state, signal.agent),
+        path=relative, action=signal.action, agent=subagents.known_agent(state, signal.agent),
         lines_added=signal.lines_added, lines_removed=signal.lines_removed,
         hash_before=None if signal.action == "created" else before,
         hash_after=None if signal.action == "deleted" else hashes.after or (signal.after if reliable else None),
@@ -58,7 +58,7 @@ def file_events(state: State, event: HookEvent, signal: Edited, at: int, place: 
     )  # fmt: skip
 
 
-def _inside(state: State, path: str, cwd: str | None, place: WorkTree) -> tuple[str, str] | None:
+def _find_in_work_tree(state: State, path: str, cwd: str | None, place: WorkTree) -> tuple[str, str] | None:
     """The work tree of a file and its path there; None if it is in none of this session's."""
     if not os.path.isabs(path):
         path = os.path.join(cwd if cwd and os.path.isabs(cwd) else place.root, path)

@@ -184,8 +184,8 @@ class Router:
     def _single_candidate(self, state: State, at: int) -> Candidate:
         current = candidate(state, self._is_own(state), closed=self._ws.is_over(state, at=at))
         # Activity of others does not keep a session open for us that started by itself.
-        left = view.began_by_itself(state) and at - current.last_sign >= self._join_window
-        if left and own_events.has_others(state, self._is_own(state)):
+        was_left = view.began_by_itself(state) and at - current.last_sign >= self._join_window
+        if was_left and own_events.has_others(state, self._is_own(state)):
             return current._replace(closed=True)
         return current
 
@@ -212,11 +212,11 @@ class Router:
         ):
             return
         project = known.project
-        here = project is not None and (
+        in_this_tree = project is not None and (
             project.path == self._ws.place.main
             or project.id in projects.project_ids(self._ws.store(), self._ws.place)
         )
-        if here:
+        if in_this_tree:
             make_current(self._ws, self._transaction, known.session)
             self._current = known.session
 

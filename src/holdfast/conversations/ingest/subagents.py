@@ -41,7 +41,7 @@ _MAX_CALLS = 50
 _UNFINISHED = ("pending", "running", "paused", "interrupted")
 
 
-def known(state: State, name: str | None) -> str | None:
+def known_agent(state: State, name: str | None) -> str | None:
     """The id of a program's subagent in the session, if it is known."""
     agent = None if name is None else _find(state, name)
     return None if agent is None else agent.id
@@ -101,24 +101,24 @@ def _events_of_start(
             yield _keep_calls(calls)
         return
     call = plain(signal.call, 100) if signal.call is not None else _next_call(calls, signal.type)
-    asked = calls.get(call) if call is not None else None
+    known_call = calls.get(call) if call is not None else None
     task, background = signal.task, signal.background
-    if asked is not None:
-        task = task or str(asked[1] or "") or None
-        background = background or asked[2] is True
-        asked[3] = id_of(name)
+    if known_call is not None:
+        task = task or str(known_call[1] or "") or None
+        background = background or known_call[2] is True
+        known_call[3] = id_of(name)
     yield AgentStarted(
-        id=_free(state, id_of(name)), type=plain(signal.type, 100) or "agent",
+        id=_free_name(state, id_of(name)), type=plain(signal.type, 100) or "agent",
         task=plain(task, 500) if task else None, background=background,
         pid=None if process is None else process.pid, process=process, conversation=conversation,
     )  # fmt: skip
-    if asked is not None:
+    if known_call is not None:
         yield _keep_calls(calls)
 
 
 def _next_call(calls: dict[str, list[Json]], kind: str) -> str | None:
     """The oldest call for an agent of this type without a started agent."""
-    return next((key for key, (wanted, _, _, by, _) in calls.items() if by is None and wanted == kind), None)
+    return next((key for key, (asked_kind, _, _, by, _) in calls.items() if by is None and asked_kind == kind), None)
 
 
 def _correct(agent: AgentState, signal: AgentBegan | AgentEnded) -> Iterator[EventData]:
@@ -161,12 +161,12 @@ def _end_agent(agent: AgentState, signal: AgentEnded) -> Iterator[EventData]:
         else:
             yield AgentCompleted(id=agent.id, ref=agent.ref, summary=summary)
     # Whether or not the end was known: the result of the call adds to it.
-    more = AgentEdited(
+    edit = AgentEdited(
         id=agent.id, ref=agent.ref, summary=summary if agent.summary is None else None,
         tokens=signal.tokens if signal.tokens != agent.tokens else None,
     )  # fmt: skip
-    if more != AgentEdited(id=agent.id, ref=agent.ref):
-        yield more
+    if edit != AgentEdited(id=agent.id, ref=agent.ref):
+        yield edit
 
 
 def _start_unreported(
@@ -176,7 +176,7 @@ def _start_unreported(
     kind = signal.type or (str(call[0]) if call else None) or "agent"
     task = signal.task or (str(call[1]) if call and call[1] else None)
     began = AgentStarted(
-        id=_free(state, id_of(name)), type=plain(kind, 100) or "agent", task=plain(task, 500) if task else None,
+        id=_free_name(state, id_of(name)), type=plain(kind, 100) or "agent", task=plain(task, 500) if task else None,
         conversation=conversation,
     )  # fmt: skip
     since = call[4] if call is not None and not signal.took_ms else at - (signal.took_ms or 0)
@@ -194,18 +194,18 @@ def _find(state: State, name: str) -> AgentState | None:
     return None
 
 
-def _free(state: State, wanted: str) -> str:
+def _free_name(state: State, name: str) -> str:
     taken = {agent.id for agent in state.agents.values()}
-    number, free = 1, wanted
+    number, free = 1, name
     while free in taken:
         number += 1
-        free = f"{wanted[:90]}-{number}"
+        free = f"{name[:90]}-{number}"
     return free
 
 
 def _calls(state: State) -> dict[str, list[Json]]:
-    kept = state.extra.get(_CALLS)
-    calls = kept if isinstance(kept, dict) else {}
+    value = state.extra.get(_CALLS)
+    calls = value if isinstance(value, dict) else {}
     return {key: list(call) for key, call in calls.items() if isinstance(call, list) and len(call) == 5}
 
 

@@ -13,7 +13,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
 from holdfast.formats.contract import fields, render
-from holdfast.formats.contract.fields import HISTORY, OWN, PLAN, REGISTRY, STATE, obj, text
+from holdfast.formats.contract.fields import HISTORY, OWN, PLAN, REGISTRY, STATE, as_object, as_text
 
 _OF_REGISTRY: Final = frozenset({"version", "active_features", OWN})
 _NO_MODELS: Final[Mapping[str, str]] = {}
@@ -50,9 +50,9 @@ class ContractFormat(Format):
         if all(isinstance(value.get(key), str) for key in ("timestamp", "command", "status")):
             return HISTORY
         # An incomplete state is still a state.
-        if isinstance(value.get("current_state"), dict) and "model_in_use" in obj(value["current_state"]):
+        if isinstance(value.get("current_state"), dict) and "model_in_use" in as_object(value["current_state"]):
             return STATE
-        return STATE if fields.is_feature_id(text(value.get("feature_id")) or "") else None
+        return STATE if fields.is_feature_id(as_text(value.get("feature_id")) or "") else None
 
     def problems(self, value: Json, kind: str) -> list[Problem]:
         from holdfast.formats.contract.rules import problems
@@ -71,25 +71,25 @@ class ContractFormat(Format):
         return is_sound(raw, kind)
 
     def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
-        from holdfast.formats.contract.repairs import tidied
+        from holdfast.formats.contract.repairs import tidy
 
-        return tidied(value, context)
+        return tidy(value, context)
 
     def alias(self, document: Document) -> str:
-        return text(obj(document.get("state")).get("feature_id")) or ""
+        return as_text(as_object(document.get("state")).get("feature_id")) or ""
 
     def changes(
         self, before: Document | None, after: Document, state: State | None, context: ImportContext
     ) -> list[TimedEvent]:
-        from holdfast.formats.contract.events import changed, imported
+        from holdfast.formats.contract.events import change_events, import_events
 
         if before is None or state is None:
-            return imported(after, context)
-        return changed(before, after, state, context)
+            return import_events(after, context)
+        return change_events(before, after, state, context)
 
     def render(self, state: State) -> Document:
         """As of the last event."""
-        return render.rendered(state, self.models)
+        return render.render_documents(state, self.models)
 
     def model_note(self, state: State) -> str | None:
         """A note for when the session's model is written under another name."""
@@ -108,8 +108,8 @@ class ContractFormat(Format):
             case ("plan", "phases", str(phase), "name"):
                 return f"phases.{phase}", value
             case ("plan", "phases", _, "tasks", str(task), str(key)):
-                meant = {"description": "text"}.get(key, key)
-                return f"tasks.{task}.{meant}", value
+                field_name = {"description": "text"}.get(key, key)
+                return f"tasks.{task}.{field_name}", value
         return None
 
     def files(self, document: Document) -> list[tuple[str, Json]]:
@@ -118,16 +118,16 @@ class ContractFormat(Format):
             made.append((PLAN, document["plan"]))
         if "entry" in document:
             made.append((REGISTRY, {"active_features": [document["entry"]]}))
-        return [*made, *((HISTORY, line) for line in fields.lines(document))]
+        return [*made, *((HISTORY, line) for line in fields.history_lines(document))]
 
     def single_file(self, document: Document) -> Document:
         return {"state": document.get("state")}
 
     def write(self, document: Document) -> bytes:
         """state.yaml alone; the other files belong to whoever writes the directory."""
-        from holdfast.formats.text.yaml import written
+        from holdfast.formats.text.yaml import render_yaml
 
-        return written(document.get("state")).encode()
+        return render_yaml(document.get("state")).encode()
 
 
 FORMAT: Final = ContractFormat()
@@ -138,7 +138,7 @@ def _is_registry(value: Document) -> bool:
     entries = value.get("active_features")
     if not isinstance(entries, list):
         return False
-    return any("feature_id" in obj(entry) for entry in entries) if entries else value.keys() <= _OF_REGISTRY
+    return any("feature_id" in as_object(entry) for entry in entries) if entries else value.keys() <= _OF_REGISTRY
 
 
 def configured(models: Mapping[str, str]) -> ContractFormat:

@@ -19,7 +19,7 @@ _MAX_HEADING_LEVEL = 2
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """An agent's acknowledgment; `holds` if it is of the given text."""
+    """An agent's acknowledgment; `holds` if it is of the specification as it is now."""
 
     agent: str
     date: str
@@ -53,7 +53,7 @@ class ContractSummary(msgspec.Struct, frozen=True):
 
 
 def acknowledge(ws: Workspace, spec: str, agent: str | None, *, at: int | None = None) -> Acknowledgment:
-    """Record that an agent (by default the acting one) acknowledges the given text."""
+    """Record that an agent (by default the acting one) acknowledges the specification."""
     now = ws.now() if at is None else at
     return acknowledgment.acknowledge(_root(ws), spec, agent or ws.recorder.actor, now=now)
 
@@ -64,16 +64,16 @@ def verify(ws: Workspace, spec: str, agent: str | None) -> list[Acknowledgment]:
 
 
 def summary(ws: Workspace, spec: str, agent: str | None) -> ContractSummary:
-    """The contents of the directory and the given text. A damaged file in the directory is reported, not raised."""
+    """What the directory and the specification contain. A damaged file in the directory is reported, not raised."""
     root = _root(ws)
     text = acknowledgment.specification(spec)
     features: list[FeatureSummary] = []
     problems: list[str] = []
     sections: list[Acknowledgment] = []
-    if layout.is_there(root):
+    if layout.root_exists(root):
         features, problems = _features(root)
         try:
-            sections = acknowledgment.acknowledged(root)
+            sections = acknowledgment.read_acknowledgments(root)
         except HoldfastError as error:
             problems.append(error.message)
     return ContractSummary(
@@ -99,20 +99,22 @@ def _features(root: str) -> tuple[list[FeatureSummary], list[str]]:
     problems: list[str] = []
     entries: list[dict[str, Json]] = []
     try:
-        feature_dirs.settle(root)
+        feature_dirs.finish_interrupted(root)
         entries = registry.entries(root)
     except HoldfastError as error:
         problems.append(error.message)
     listed = {str(entry.get("feature_id")): entry for entry in entries}
-    there = {feature.id for feature in layout.features(root)}
-    return [_feature(root, name, listed.get(name, {}), name in there) for name in sorted({*there, *listed})], problems
+    present = {feature.id for feature in layout.features(root)}
+    return [
+        _feature(root, name, listed.get(name, {}), name in present) for name in sorted({*present, *listed})
+    ], problems
 
 
-def _feature(root: str, name: str, entry: dict[str, Json], there: bool) -> FeatureSummary:
+def _feature(root: str, name: str, entry: dict[str, Json], is_here: bool) -> FeatureSummary:
     from holdfast.formats.mirror.contract import feature_files
 
     status, last = _text(entry.get("status")), _text(entry.get("last_active"))
-    if not there:
+    if not is_here:
         return FeatureSummary(name, status, last_active=last, problem="its directory is missing")
     try:
         files = feature_files.read(root, name)

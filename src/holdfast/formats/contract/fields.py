@@ -39,8 +39,8 @@ OWN_MODEL: Final = "x-holdfast-model"
 KEPT_SUFFIX: Final = "_as_found"
 
 # The phase of tasks that belong to none.
-LOOSE: Final = "tasks"
-LOOSE_NAME: Final = "Tasks"
+LOOSE_PHASE: Final = "tasks"
+LOOSE_PHASE_NAME: Final = "Tasks"
 
 _FEATURE: Final = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)*)-([0-9]{4}-[0-9]{2}-[0-9]{2})\Z")
 
@@ -91,39 +91,39 @@ def model_note(real: str | None, models: Mapping[str, str]) -> str | None:
     return f"the contract has no name for the model {real[:60]!a}: it is written as {model_name(real, models)}"
 
 
-def obj(value: Json) -> dict[str, Json]:
+def as_object(value: Json) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def lst(value: Json) -> list[Json]:
+def as_list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def text(value: Json) -> str | None:
+def as_text(value: Json) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def current(document: Document) -> dict[str, Json]:
-    return obj(obj(document.get("state")).get("current_state"))
+def current_state(document: Document) -> dict[str, Json]:
+    return as_object(as_object(document.get("state")).get("current_state"))
 
 
 def feature(document: Document) -> dict[str, Json]:
-    return obj(obj(document.get("plan")).get("feature"))
+    return as_object(as_object(document.get("plan")).get("feature"))
 
 
 def phases(document: Document) -> list[dict[str, Json]]:
-    return [obj(phase) for phase in lst(obj(document.get("plan")).get("phases"))]
+    return [as_object(phase) for phase in as_list(as_object(document.get("plan")).get("phases"))]
 
 
-def planned(document: Document) -> Iterator[tuple[dict[str, Json], dict[str, Json]]]:
+def tasks_with_phases(document: Document) -> Iterator[tuple[dict[str, Json], dict[str, Json]]]:
     """Every task of the plan, with its phase."""
     for phase in phases(document):
-        for task in lst(phase.get("tasks")):
-            yield phase, obj(task)
+        for task in as_list(phase.get("tasks")):
+            yield phase, as_object(task)
 
 
-def lines(document: Document) -> list[Json]:
-    return lst(document.get("history"))
+def history_lines(document: Document) -> list[Json]:
+    return as_list(document.get("history"))
 
 
 def is_foreign(line: Json) -> bool:

@@ -75,7 +75,7 @@ class _Carried(msgspec.Struct, gc=False):
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def as_of_each(
+def with_states(
     events: Sequence[Event], state: State, all_events: Callable[[], Iterable[Event]], *, latest: bool = False
 ) -> Iterator[tuple[Event, State]]:
     """Each of these events, in log order, with the state at that time, which is valid until the next iteration.
@@ -88,16 +88,16 @@ def as_of_each(
         return
     ordered = list(all_events())
     counting = {event.hash: event for event in in_log_order(ordered)}
-    wanted = {event.hash for event in events}
-    then = State(session=state.session)
+    hashes = {event.hash for event in events}
+    state_then = State(session=state.session)
     for event in ordered:
         step, counted = (apply, counting[event.hash]) if event.hash in counting else (skip_duplicate, event)
-        step(then, counted, clock=state.moved.get(event.hash))
-        if event.hash in wanted:
-            yield event, then
+        step(state_then, counted, clock=state.moved.get(event.hash))
+        if event.hash in hashes:
+            yield event, state_then
 
 
-def line(
+def history_line(
     event: Event,
     data: EventData | None,
     state_after: State,
@@ -109,7 +109,7 @@ def line(
     `also`: earlier events that need no line of their own, because they came from lines that others wrote.
     """
     error = _error(data)
-    made: dict[str, Json] = {
+    result: dict[str, Json] = {
         "timestamp": in_seconds(event.at),
         "command": event.type if event.type.strip() else "event",
         "arguments": _arguments(data),
@@ -120,11 +120,11 @@ def line(
         "duration_ms": _duration(data, state_after),
     }
     if error is not None:
-        made["error"] = error
-    made[OWN] = _public_event(event)
+        result["error"] = error
+    result[OWN] = _public_event(event)
     if also:
-        made[OWN_ALSO] = [_public_event(event) for event in also]
-    return made
+        result[OWN_ALSO] = [_public_event(event) for event in also]
+    return result
 
 
 def _error(data: EventData | None) -> str | None:
@@ -207,10 +207,10 @@ def _data(carried: _Carried) -> bytes | None:
     return None if carried.salt is None else canonical_json(carried.data)
 
 
-def carried(line: Json) -> Iterator[Event]:
+def carried_events(line: Json) -> Iterator[Event]:
     """The line's own event and the others it carries."""
-    more = line.get(OWN_ALSO) if isinstance(line, dict) else None
-    for item in (line, *({OWN: inner} for inner in (more if isinstance(more, list) else ()))):
+    others = line.get(OWN_ALSO) if isinstance(line, dict) else None
+    for item in (line, *({OWN: inner} for inner in (others if isinstance(others, list) else ()))):
         event = event_of(item)
         if event is not None:
             yield event
@@ -219,14 +219,14 @@ def carried(line: Json) -> Iterator[Event]:
 def events_of(lines: Iterable[Json]) -> list[Event]:
     """The events of these lines in log order, each once: a union merge leaves duplicates, out of order."""
     events: dict[str, Event] = {}
-    for event in (event for item in lines for event in carried(item)):
+    for event in (event for item in lines for event in carried_events(item)):
         if event.hash not in events or event.data is None:
             events[event.hash] = event
     clocks = adjusted_clocks(events.values())
     return sorted(events.values(), key=lambda event: log_position(event, clocks))
 
 
-def restored(lines: Iterable[Json]) -> State | None:
+def restore_session(lines: Iterable[Json]) -> State | None:
     """The session restored from its history; None when no line is Holdfast's own.
 
     If lines of two sessions were mixed, the one with more events.

@@ -22,7 +22,7 @@ from holdfast.sessions import format_names
 _REGISTRY_STATUS: Final = {"paused": "paused", "completed": "completed", "aborted": "completed"}
 
 
-def rendered(state: State, models: Mapping[str, str]) -> Document:
+def render_documents(state: State, models: Mapping[str, str]) -> Document:
     """The documents as of the last event."""
     name = feature_id(state)
     began = in_seconds(format_names.began(state))
@@ -107,29 +107,29 @@ def _free(name: str, taken: Mapping[str, object], reserved: Iterable[str]) -> st
     if name not in taken:
         return name
     number = 2
-    while (made := f"{name}-{number}") in taken or made in reserved:
+    while (free := f"{name}-{number}") in taken or free in reserved:
         number += 1
-    return made
+    return free
 
 
 def _phases(state: State, shown: Mapping[str, TaskState]) -> list[Json]:
-    made: list[Json] = []
+    result: list[Json] = []
     for phase, entries in _by_phase(state, shown):
-        name = state.phases.get(phase) or (fields.LOOSE_NAME if phase == fields.LOOSE else phase)
-        made.append(
+        name = state.phases.get(phase) or (fields.LOOSE_PHASE_NAME if phase == fields.LOOSE_PHASE else phase)
+        result.append(
             {
                 "phase_id": phase,
                 "name": name if name.strip() else "Phase",
                 "tasks": [_task(name, task) for name, task in entries],
             }
         )
-    return made
+    return result
 
 
 def _by_phase(state: State, shown: Mapping[str, TaskState]) -> list[tuple[str, list[tuple[str, TaskState]]]]:
     by_phase: dict[str, list[tuple[str, TaskState]]] = {phase: [] for phase in state.phases if phase}
     for name, task in shown.items():
-        by_phase.setdefault(task.phase or fields.LOOSE, []).append((name, task))
+        by_phase.setdefault(task.phase or fields.LOOSE_PHASE, []).append((name, task))
     return list(by_phase.items())
 
 
@@ -140,7 +140,7 @@ def _task(name: str, task: TaskState) -> Json:
         completed = task.created_at if started is None else started
     if started is not None and completed is not None:
         completed = max(started, completed)
-    made: dict[str, Json] = {
+    result: dict[str, Json] = {
         "task_id": name,
         "description": task.text if task.text.strip() else name,
         "agent": task.agent,
@@ -150,5 +150,5 @@ def _task(name: str, task: TaskState) -> Json:
         "artifacts": [path for path in task.artifacts if path],
     }
     if status == "dropped":
-        made[fields.OWN_STATUS] = "dropped"
-    return made
+        result[fields.OWN_STATUS] = "dropped"
+    return result

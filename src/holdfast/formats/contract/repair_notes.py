@@ -19,7 +19,7 @@ class RepairNotes:
         self.context = context
         self.notes: list[FormatNote] = []
 
-    def say(self, place: Place, message: str) -> None:
+    def note(self, place: Place, message: str) -> None:
         self.notes.append(FormatNote(place, message))
 
     def time(self, value: Json, place: Place) -> str:
@@ -28,15 +28,15 @@ class RepairNotes:
             if timestamps.is_utc(value):
                 return value
             try:
-                moment = timestamps.read(value, self.context)
+                moment = timestamps.read_time(value, self.context)
             except Invalid as error:
                 hint = error.hint or "Write it as RFC 3339, for example 2026-11-15T09:30:00Z."
-                raise Invalid(f"{document_paths.written(place)}: {error.message}", hint=hint) from None
-            made = timestamps.shortest(moment.ms)
-            self.say(place, moment.assumed or f"{shorten(value, 40)} is written as {made}")
-            return made
+                raise Invalid(f"{document_paths.format_place(place)}: {error.message}", hint=hint) from None
+            repaired = timestamps.in_shortest_form(moment.ms)
+            self.note(place, moment.assumed or f"{shorten(value, 40)} is written as {repaired}")
+            return repaired
         raise Invalid(
-            f"{document_paths.written(place)} is not a time",
+            f"{document_paths.format_place(place)} is not a time",
             hint="Write it as text, for example 2026-11-15T09:30:00Z.",
         )
 
@@ -44,10 +44,10 @@ class RepairNotes:
         """The first candidate that is not None; any but the very first is noted as a substitute."""
         for number, candidate in enumerate(candidates):
             if candidate is not None:
-                made = self.time(candidate, place)
+                repaired = self.time(candidate, place)
                 if number:
-                    self.say(place, f"is missing: {made} is assumed")
-                return made
+                    self.note(place, f"is missing: {repaired} is assumed")
+                return repaired
         return None
 
     def word(self, value: Json, allowed: Sequence[str], others: Mapping[str, str], place: Place, usual: str) -> str:
@@ -55,37 +55,39 @@ class RepairNotes:
         if isinstance(value, str) and value in allowed:
             return value
         if value is None or value == "":
-            self.say(place, f"is missing: {usual} is assumed")
+            self.note(place, f"is missing: {usual} is assumed")
             return usual
         plain = value.strip().lower().replace("-", "_").replace(" ", "_") if isinstance(value, str) else ""
-        meant = plain if plain in allowed else others.get(plain)
-        if meant is None:
+        word = plain if plain in allowed else others.get(plain)
+        if word is None:
             raise Invalid(
-                f"{document_paths.written(place)} is {shorten(str(value), 40)!a}, "
+                f"{document_paths.format_place(place)} is {shorten(str(value), 40)!a}, "
                 f"which is none of {', '.join(allowed)}",
                 hint="Write one of them.",
             )
-        self.say(place, f"{shorten(str(value), 40)} is read as {meant}")
-        return meant
+        self.note(place, f"{shorten(str(value), 40)} is read as {word}")
+        return word
 
     def task_name(self, value: Json, place: Place, *, missing: bool) -> str | None:
         """A task's id in the characters that commands accept; None when there is none."""
         if missing or value is None:
-            self.say(place, "is missing: null is assumed")
+            self.note(place, "is missing: null is assumed")
             return None
-        given = number_text(value)
+        written = number_text(value)
         if isinstance(value, str) and is_task_name(value):
             return value
-        made = task_name_of(given)
-        self.say(place, f"{shorten(given, 40)!a} is read as {made}" if made else "is empty: null is assumed")
-        return made or None
+        repaired = task_name_of(written)
+        self.note(
+            place, f"{shorten(written, 40)!a} is read as {repaired}" if repaired else "is empty: null is assumed"
+        )
+        return repaired or None
 
 
-def task_name_of(given: str) -> str:
+def task_name_of(written: str) -> str:
     """The nearest valid id; empty when nothing is left of it."""
-    if is_task_name(given):
-        return given
-    allowed = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in given.strip())
+    if is_task_name(written):
+        return written
+    allowed = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in written.strip())
     return allowed.strip("-").lstrip(".-")[:100]
 
 
@@ -96,19 +98,19 @@ def number_text(value: Json) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def renamed(value: Mapping[str, Json], names: Mapping[str, str], place: Place, notes: RepairNotes) -> Document:
+def rename_keys(value: Mapping[str, Json], names: Mapping[str, str], place: Place, notes: RepairNotes) -> Document:
     """The object with alternative keys renamed where the right key is missing."""
-    made: Document = {}
+    repaired: Document = {}
     for key, inner in value.items():
-        meant = names.get(key)
-        if meant is not None and meant not in value and meant not in made:
-            notes.say((*place, key), f"is read as {meant}")
-            made[meant] = inner
+        name = names.get(key)
+        if name is not None and name not in value and name not in repaired:
+            notes.note((*place, key), f"is read as {name}")
+            repaired[name] = inner
         else:
-            made[key] = inner
-    return made
+            repaired[key] = inner
+    return repaired
 
 
-def at_end(value: Mapping[str, Json], more: Mapping[str, Json]) -> Document:
+def with_values(value: Mapping[str, Json], values: Mapping[str, Json]) -> Document:
     """The object with these values: in place where the key exists, else at the end."""
-    return {**value, **more}
+    return {**value, **values}

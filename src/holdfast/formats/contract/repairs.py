@@ -13,9 +13,9 @@ from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
 from holdfast.formats.base import Document, ImportContext, Place, TidyDocument, is_newer, version_parts
 from holdfast.formats.contract import fields
-from holdfast.formats.contract.fields import KEPT_SUFFIX, OWN_MODEL, lst, obj, text
-from holdfast.formats.contract.repair_notes import RepairNotes, at_end, number_text, renamed
-from holdfast.formats.contract.repairs_plan import plan_tidied
+from holdfast.formats.contract.fields import KEPT_SUFFIX, OWN_MODEL, as_list, as_object, as_text
+from holdfast.formats.contract.repair_notes import RepairNotes, number_text, rename_keys, with_values
+from holdfast.formats.contract.repairs_plan import tidy_plan
 
 _NAMES: Final = {
     "time": "timestamp", "at": "timestamp", "ts": "timestamp", "cmd": "command", "args": "arguments",
@@ -30,89 +30,91 @@ _STATUSES: Final = {
 _NOBODY: Final = "person"
 
 
-def lines_tidied(given: Json, state: Document, notes: RepairNotes) -> list[Json]:
+def tidy_lines(value: Json, state: Document, notes: RepairNotes) -> list[Json]:
     """The usable lines, as the contract requires them."""
-    if not isinstance(given, list):
-        notes.say(("history",), "is not a list of lines, and was left out")
+    if not isinstance(value, list):
+        notes.note(("history",), "is not a list of lines, and was left out")
         return []
-    made: list[Json] = []
-    for number, line in enumerate(given):
+    repaired: list[Json] = []
+    for number, line in enumerate(value):
         try:
-            made.append(_line(line, state, notes, ("history", number)))
+            repaired.append(_line(line, state, notes, ("history", number)))
         except Invalid as error:
-            notes.say(("history", number), f"was left out: {error.message}")
-    return made
+            notes.note(("history", number), f"was left out: {error.message}")
+    return repaired
 
 
-def _line(given: Json, state: Document, notes: RepairNotes, place: Place) -> Json:
-    if not isinstance(given, dict):
+def _line(value: Json, state: Document, notes: RepairNotes, place: Place) -> Json:
+    if not isinstance(value, dict):
         raise Invalid("it is not an object")
-    line = renamed(given, _NAMES, place, notes)
-    command = text(line.get("command")) or ""
+    line = rename_keys(value, _NAMES, place, notes)
+    command = as_text(line.get("command")) or ""
     if not command.strip():
         raise Invalid("it names no command")
     values: Document = {"timestamp": notes.time(line.get("timestamp"), (*place, "timestamp")), "command": command}
     values["arguments"] = _arguments(line, notes, place)
     model = line.get("model")
     if model not in fields.MODELS:
-        usual = text(obj(state.get("current_state")).get("model_in_use"))
+        usual = as_text(as_object(state.get("current_state")).get("model_in_use"))
         model = fields.model_name(model, notes.context.models) if isinstance(model, str) else usual
-        notes.say((*place, "model"), f"is read as {model}")
+        notes.note((*place, "model"), f"is read as {model}")
     values["model"] = model
-    agent = number_text(line.get("agent")) and (text(line.get("agent")) or number_text(line.get("agent")))
+    agent = number_text(line.get("agent")) and (as_text(line.get("agent")) or number_text(line.get("agent")))
     if not agent:
-        notes.say((*place, "agent"), f"is missing: {_NOBODY} is assumed")
+        notes.note((*place, "agent"), f"is missing: {_NOBODY} is assumed")
     values["agent"] = agent or _NOBODY
     task = line.get("task_id")
     values["task_id"] = task if isinstance(task, str) and task else number_text(task) or None
     if "task_id" not in line or values["task_id"] != task:
-        notes.say((*place, "task_id"), "is missing: null is assumed" if values["task_id"] is None else "is not text")
-    return _outcome(at_end(line, values), notes, place)
+        notes.note((*place, "task_id"), "is missing: null is assumed" if values["task_id"] is None else "is not text")
+    return _outcome(with_values(line, values), notes, place)
 
 
 def _arguments(line: Mapping[str, Json], notes: RepairNotes, place: Place) -> str:
-    given = line.get("arguments")
-    if isinstance(given, str):
-        return given
-    notes.say((*place, "arguments"), "is missing: none is assumed" if given is None else "is not text: it is joined")
-    if isinstance(given, list):
-        return " ".join(number_text(item) for item in given)
-    if isinstance(given, dict):
-        return " ".join(f"{key}={number_text(item)}" for key, item in given.items())
-    return number_text(given)
+    arguments = line.get("arguments")
+    if isinstance(arguments, str):
+        return arguments
+    notes.note(
+        (*place, "arguments"), "is missing: none is assumed" if arguments is None else "is not text: it is joined"
+    )
+    if isinstance(arguments, list):
+        return " ".join(number_text(item) for item in arguments)
+    if isinstance(arguments, dict):
+        return " ".join(f"{key}={number_text(item)}" for key, item in arguments.items())
+    return number_text(arguments)
 
 
 def _outcome(line: Document, notes: RepairNotes, place: Place) -> Json:
-    error = text(line.get("error")) or ""
+    error = as_text(line.get("error")) or ""
     usual = "failure" if error.strip() else "success"
     status = notes.word(line.get("status"), ("success", "failure"), _STATUSES, (*place, "status"), usual)
-    made = {
+    repaired = {
         **line,
         "status": status,
         "duration_ms": _duration(line.get("duration_ms"), notes, (*place, "duration_ms")),
     }
     if status == "failure" and not error.strip():
-        notes.say((*place, "error"), "is missing: a failure needs one")
-        made["error"] = "not said"
-    if status == "success" and "error" in made:
-        made.pop("error")
+        notes.note((*place, "error"), "is missing: a failure needs one")
+        repaired["error"] = "not said"
+    if status == "success" and "error" in repaired:
+        repaired.pop("error")
         if error.strip():
-            notes.say((*place, "error"), f"is set on a success, and was left out: {shorten(error, 60)}")
-            made["x-error"] = error
+            notes.note((*place, "error"), f"is set on a success, and was left out: {shorten(error, 60)}")
+            repaired["x-error"] = error
         else:
-            notes.say((*place, "error"), "is empty, and was left out")
-    return made
+            notes.note((*place, "error"), "is empty, and was left out")
+    return repaired
 
 
-def _duration(given: Json, notes: RepairNotes, place: Place) -> int:
-    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MAX_SAFE_INTEGER:
-        return given
+def _duration(value: Json, notes: RepairNotes, place: Place) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SAFE_INTEGER:
+        return value
     try:
-        made = min(max(round(float(number_text(given) or "0")), 0), MAX_SAFE_INTEGER)
+        repaired = min(max(round(float(number_text(value) or "0")), 0), MAX_SAFE_INTEGER)
     except (ValueError, OverflowError):
-        made = 0
-    notes.say(place, f"is read as {made}")
-    return made
+        repaired = 0
+    notes.note(place, f"is read as {repaired}")
+    return repaired
 
 
 _PARTS: Final = ("state", "plan", "entry", "history")
@@ -134,27 +136,27 @@ _ENTRY_STATUSES: Final = {
 _DAY_AT_END: Final = re.compile(r"[-_ ]*(\d{4})[-_]?(\d{2})[-_]?(\d{2})\Z", re.ASCII)
 
 
-def tidied(value: Json, context: ImportContext) -> TidyDocument:
+def tidy(value: Json, context: ImportContext) -> TidyDocument:
     """The document as the contract requires it. Raises `Invalid` when it cannot be repaired."""
     notes = RepairNotes(context)
-    document = _put_together(value)
-    given = obj(document.get("state"))
-    state = _state(document, notes) if given or "state" in document else _derived_state(document, notes)
-    made: Document = {}
+    document = _combine_files(value)
+    given_state = as_object(document.get("state"))
+    state = _state(document, notes) if given_state or "state" in document else _derived_state(document, notes)
+    repaired: Document = {}
     for name, part in document.items():
-        made[name] = state if name == "state" else part
-    made = made if "state" in made else {"state": state, **made}
+        repaired[name] = state if name == "state" else part
+    repaired = repaired if "state" in repaired else {"state": state, **repaired}
     if document.get("plan") is not None:
-        made["plan"] = plan_tidied(document["plan"], state, notes)
-    _set_unknown_task_aside(made, notes)
+        repaired["plan"] = tidy_plan(document["plan"], state, notes)
+    _set_unknown_task_aside(repaired, notes)
     if document.get("entry") is not None:
-        made["entry"] = _entry(document["entry"], state, notes)
+        repaired["entry"] = _entry(document["entry"], state, notes)
     if document.get("history") is not None:
-        made["history"] = lines_tidied(document["history"], state, notes)
-    return TidyDocument({name: part for name, part in made.items() if part is not None}, notes.notes)
+        repaired["history"] = tidy_lines(document["history"], state, notes)
+    return TidyDocument({name: part for name, part in repaired.items() if part is not None}, notes.notes)
 
 
-def _put_together(value: Json) -> Document:
+def _combine_files(value: Json) -> Document:
     """The document of a single file, or of a feature's files."""
     if not isinstance(value, dict):
         raise Invalid("the document is not an object", hint="A feature's state.yaml is a mapping of keys.")
@@ -166,7 +168,7 @@ def _put_together(value: Json) -> Document:
         return value
     if "active_features" in value:
         raise Invalid(
-            "this is the registry of features, which has too little about each",
+            "this is the registry of features, which does not describe each of them completely",
             hint="Give a feature's state.yaml, or the .ai-session directory.",
         )
     raise Invalid(
@@ -180,23 +182,25 @@ def _put_together(value: Json) -> Document:
 
 def _state(document: Document, notes: RepairNotes) -> Document:
     place: Place = ("state",)
-    state = dict(obj(document["state"]))
+    state = dict(as_object(document["state"]))
     _version(state, notes)
     misplaced = {key: state[key] for key in _misplaced_keys(state)}
     if misplaced and not isinstance(state.get("current_state"), dict):
-        notes.say((*place, "current_state"), "is missing: its keys were next to it")
+        notes.note((*place, "current_state"), "is missing: its keys were next to it")
         state = {key: value for key, value in state.items() if key not in misplaced}
         state["current_state"] = misplaced
-    given = state.get("current_state")
-    current = renamed(given if isinstance(given, dict) else {}, _OTHER_NAMES, (*place, "current_state"), notes)
-    if not isinstance(given, dict):
-        notes.say((*place, "current_state"), "is missing and was derived")
+    given_current = state.get("current_state")
+    current = rename_keys(
+        given_current if isinstance(given_current, dict) else {}, _OTHER_NAMES, (*place, "current_state"), notes
+    )
+    if not isinstance(given_current, dict):
+        notes.note((*place, "current_state"), "is missing and was derived")
     current = _current(current, document, state, notes)
     state["feature_id"] = _feature_id(state.get("feature_id"), document, current, notes)
     state["current_state"] = current
     for name, usual in (("implementation_plan", fields.PLAN_FILE), ("history_log", fields.HISTORY_FILE)):
-        if name in state and not (text(state[name]) or "").strip():
-            notes.say((*place, name), f"names no file: {usual} is assumed")
+        if name in state and not (as_text(state[name]) or "").strip():
+            notes.note((*place, name), f"names no file: {usual} is assumed")
             state[name] = usual
     return state
 
@@ -208,16 +212,16 @@ def _misplaced_keys(state: Document) -> list[str]:
 
 def _version(state: Document, notes: RepairNotes) -> None:
     if "version" not in state:
-        notes.say(("state", "version"), "is missing: 1.0 is assumed")
+        notes.note(("state", "version"), "is missing: 1.0 is assumed")
         return
     unknown = unknown_version(state)
     if unknown is not None:
         raise Invalid(
-            f"this is version {shorten(unknown, 20)!a} of the contract ({document_paths.written(('version',))})",
+            f"this is version {shorten(unknown, 20)!a} of the contract ({document_paths.format_place(('version',))})",
             hint=f"Holdfast supports version {fields.VERSION}.",
         )
     if state["version"] != fields.VERSION:
-        notes.say(("state", "version"), 'is read as "1.0"')
+        notes.note(("state", "version"), 'is read as "1.0"')
         state["version"] = fields.VERSION
 
 
@@ -235,9 +239,9 @@ def _plain_version(state: Document) -> str:
 
 def _current(current: Document, document: Document, state: Document, notes: RepairNotes) -> Document:
     place: Place = ("state", "current_state")
-    entry, feature = obj(document.get("entry")), fields.feature(document)
+    entry, feature = as_object(document.get("entry")), fields.feature(document)
     current = dict(current)
-    day = fields.feature_parts(text(state.get("feature_id")) or "")
+    day = fields.feature_parts(as_text(state.get("feature_id")) or "")
     began = [
         current.get("started_at"), entry.get("started_at"), feature.get("created_at"),
         current.get("last_updated"), entry.get("last_active"), None if day is None else f"{day[1]}T00:00:00Z",
@@ -245,7 +249,7 @@ def _current(current: Document, document: Document, state: Document, notes: Repa
     started = notes.first_time(began, (*place, "started_at"))
     if started is None:
         raise Invalid(
-            f"the start of the session is missing ({document_paths.written((*place, 'started_at')[1:])})",
+            f"the start of the session is missing ({document_paths.format_place((*place, 'started_at')[1:])})",
             hint="Give current_state.started_at, for example 2026-11-15T09:30:00Z.",
         )
     updated = notes.first_time(
@@ -253,13 +257,13 @@ def _current(current: Document, document: Document, state: Document, notes: Repa
     )
     assert updated is not None
     if parse_time(updated) < parse_time(started):
-        notes.say((*place, "last_updated"), "is earlier than started_at, which is assumed instead")
+        notes.note((*place, "last_updated"), "is earlier than started_at, which is assumed instead")
         updated = started
     task = current.get("active_task")
     if task is not None or "active_task" not in current:
         task = notes.task_name(task, (*place, "active_task"), missing="active_task" not in current)
     values: Document = {"active_task": task, **_model(current, notes), "started_at": started, "last_updated": updated}
-    return at_end(current, values)
+    return with_values(current, values)
 
 
 def _set_unknown_task_aside(document: Document, notes: RepairNotes) -> None:
@@ -267,50 +271,52 @@ def _set_unknown_task_aside(document: Document, notes: RepairNotes) -> None:
     known = notes.context.tasks
     if known is None and not isinstance(document.get("plan"), dict):
         return  # there is no plan to check against
-    state, current = obj(document["state"]), fields.current(document)
-    active = text(current.get("active_task"))
-    planned = {task.get("task_id") for _, task in fields.planned(document)}
+    state, current = as_object(document["state"]), fields.current_state(document)
+    active = as_text(current.get("active_task"))
+    planned = {task.get("task_id") for _, task in fields.tasks_with_phases(document)}
     if active is None or active in planned or active in (known or ()):
         return
-    kept = f"active_task{KEPT_SUFFIX}"
-    notes.say(
+    kept_key = f"active_task{KEPT_SUFFIX}"
+    notes.note(
         ("state", "current_state", "active_task"),
-        f"the plan has no task {shorten(active, 60)!a}: it is ignored, and kept as {kept}",
+        f"the plan has no task {shorten(active, 60)!a}: it is ignored, and kept as {kept_key}",
     )
-    document["state"] = {**state, "current_state": {**current, "active_task": None, kept: active}}
+    document["state"] = {**state, "current_state": {**current, "active_task": None, kept_key: active}}
 
 
 def _model(current: Document, notes: RepairNotes) -> Document:
     place: Place = ("state", "current_state", "model_in_use")
-    given = current.get("model_in_use")
-    if given in fields.MODELS:
-        return {"model_in_use": given}
-    if not isinstance(given, str) or not given.strip():
-        notes.say(place, f"is missing: {fields.USUAL_MODEL} is assumed")
+    model = current.get("model_in_use")
+    if model in fields.MODELS:
+        return {"model_in_use": model}
+    if not isinstance(model, str) or not model.strip():
+        notes.note(place, f"is missing: {fields.USUAL_MODEL} is assumed")
         return {"model_in_use": fields.USUAL_MODEL}
-    mapped = fields.model_name(given, notes.context.models)
-    notes.say(place, f"{shorten(given, 60)!a} is not one of the contract's models: it is read as {mapped}")
-    return {"model_in_use": mapped, OWN_MODEL: given}
+    mapped = fields.model_name(model, notes.context.models)
+    notes.note(place, f"{shorten(model, 60)!a} is not one of the contract's models: it is read as {mapped}")
+    return {"model_in_use": mapped, OWN_MODEL: model}
 
 
-def _feature_id(given: Json, document: Document, current: Document, notes: RepairNotes) -> str:
+def _feature_id(value: Json, document: Document, current: Document, notes: RepairNotes) -> str:
     place: Place = ("state", "feature_id")
-    name = text(given)
+    name = as_text(value)
     if name is not None and fields.is_feature_id(name):
         return name
     candidates = (
-        name, text(fields.feature(document).get("id")), text(obj(document.get("entry")).get("feature_id")),
-        text(fields.feature(document).get("name")),
-    )  # fmt: skip
+        name,
+        as_text(fields.feature(document).get("id")),
+        as_text(as_object(document.get("entry")).get("feature_id")),
+        as_text(fields.feature(document).get("name")),
+    )
     source = next((candidate for candidate in candidates if candidate and candidate.strip()), None)
     if source is None:
         raise Invalid(
-            f"nothing names the feature ({document_paths.written(place[1:])})",
+            f"nothing names the feature ({document_paths.format_place(place[1:])})",
             hint="Give feature_id, as slug-YYYY-MM-DD.",
         )
-    made = feature_id_of(source, text(current.get("started_at")) or "")
-    notes.say(place, f"is read as {made}" if name else f"is missing: {made} is assumed")
-    return made
+    repaired = feature_id_of(source, as_text(current.get("started_at")) or "")
+    notes.note(place, f"is read as {repaired}" if name else f"is missing: {repaired} is assumed")
+    return repaired
 
 
 def feature_id_of(source: str, began: str) -> str:
@@ -319,27 +325,27 @@ def feature_id_of(source: str, began: str) -> str:
         return source
     match = _DAY_AT_END.search(source)
     if match is not None:
-        made = f"{slug(source[: match.start()], 60)}-{match[1]}-{match[2]}-{match[3]}"
-        if fields.is_feature_id(made):
-            return made
+        repaired = f"{slug(source[: match.start()], 60)}-{match[1]}-{match[2]}-{match[3]}"
+        if fields.is_feature_id(repaired):
+            return repaired
     return f"{slug(source, 60)}-{began[:10]}"
 
 
 def _derived_state(document: Document, notes: RepairNotes) -> Document:
     """The state of a feature that has only a plan."""
-    notes.say(("state",), "there is no state.yaml: it was derived from the plan")
-    plan = obj(document.get("plan"))
+    notes.note(("state",), "there is no state.yaml: it was derived from the plan")
+    plan = as_object(document.get("plan"))
     times = [plan_time for plan_time in _times(plan, notes.context) if plan_time is not None]
     began = notes.first_time(
         [fields.feature(document).get("created_at"), *times[:1]], ("plan", "feature", "created_at")
     )
     if began is None:
-        began = timestamps.shortest(notes.context.now // 1000 * 1000)
-        notes.say(("state", "current_state", "started_at"), "is missing: now is assumed")
+        began = timestamps.in_shortest_form(notes.context.now // 1000 * 1000)
+        notes.note(("state", "current_state", "started_at"), "is missing: now is assumed")
     in_progress = [
         task.get("task_id")
-        for phase in map(obj, lst(plan.get("phases")))
-        for task in map(obj, lst(phase.get("tasks")))
+        for phase in map(as_object, as_list(plan.get("phases")))
+        for task in map(as_object, as_list(phase.get("tasks")))
         if task.get("status") == "in_progress" and isinstance(task.get("task_id"), str)
     ]
     current: Document = {
@@ -359,8 +365,8 @@ def _times(plan: Mapping[str, Json], context: ImportContext) -> list[str | None]
     unreported = RepairNotes(context)
     return [
         unreported.time(task.get(name), ())
-        for phase in map(obj, lst(plan.get("phases")))
-        for task in map(obj, lst(phase.get("tasks")))
+        for phase in map(as_object, as_list(plan.get("phases")))
+        for task in map(as_object, as_list(phase.get("tasks")))
         for name in ("started_at", "completed_at")
         if task.get(name) is not None
     ]
@@ -369,23 +375,23 @@ def _times(plan: Mapping[str, Json], context: ImportContext) -> list[str | None]
 # ── registry ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _entry(given: Json, state: Document, notes: RepairNotes) -> Json:
+def _entry(value: Json, state: Document, notes: RepairNotes) -> Json:
     place: Place = ("entry",)
-    if not isinstance(given, dict):
-        notes.say(place, "is not an object, and was left out")
+    if not isinstance(value, dict):
+        notes.note(place, "is not an object, and was left out")
         return None
-    entry = renamed(given, _ENTRY_NAMES, place, notes)
-    current = obj(state.get("current_state"))
+    entry = rename_keys(value, _ENTRY_NAMES, place, notes)
+    current = as_object(state.get("current_state"))
     if entry.get("feature_id") != state["feature_id"]:
-        notes.say((*place, "feature_id"), f"is read as {state['feature_id']}, as in state.yaml")
+        notes.note((*place, "feature_id"), f"is read as {state['feature_id']}, as in state.yaml")
     started = notes.first_time([entry.get("started_at"), current.get("started_at")], (*place, "started_at"))
     active = notes.first_time([entry.get("last_active"), current.get("last_updated")], (*place, "last_active"))
     assert started is not None
     assert active is not None
     if parse_time(active) < parse_time(started):
-        notes.say((*place, "last_active"), "is earlier than started_at, which is assumed instead")
+        notes.note((*place, "last_active"), "is earlier than started_at, which is assumed instead")
         active = started
-    return at_end(
+    return with_values(
         entry,
         {
             "feature_id": state["feature_id"], "started_at": started, "last_active": active,

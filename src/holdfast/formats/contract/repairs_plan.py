@@ -12,8 +12,8 @@ from holdfast.core.times import parse_time
 from holdfast.formats import document_paths
 from holdfast.formats.base import Document, Place
 from holdfast.formats.contract import fields
-from holdfast.formats.contract.fields import OWN_STATUS, obj, text
-from holdfast.formats.contract.repair_notes import RepairNotes, at_end, number_text, renamed, task_name_of
+from holdfast.formats.contract.fields import OWN_STATUS, as_object, as_text
+from holdfast.formats.contract.repair_notes import RepairNotes, number_text, rename_keys, task_name_of, with_values
 
 _TASK_NAMES: Final = {
     "id": "task_id", "name": "description", "title": "description", "text": "description", "task": "description",
@@ -33,50 +33,50 @@ _DROPPED: Final = frozenset({"dropped", "cancelled", "canceled", "skipped", "aba
 _TASK_STATUSES: Final = ("pending", "in_progress", "completed", "blocked")
 
 
-def plan_tidied(given: Json, state: Document, notes: RepairNotes) -> Json:
+def tidy_plan(value: Json, state: Document, notes: RepairNotes) -> Json:
     """The plan as the contract requires it. `state` is repaired already."""
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         raise Invalid("the plan is not an object", hint="It has the keys feature and phases.")
-    plan = dict(given)
+    plan = dict(value)
     plan["feature"] = _feature(plan.get("feature"), state, notes)
     phases = plan.get("phases")
     if phases is None and isinstance(plan.get("tasks"), list):
-        notes.say(("plan", "phases"), "is missing: the tasks are taken as one phase")
-        phases = [{"phase_id": fields.LOOSE, "name": fields.LOOSE_NAME, "tasks": plan.pop("tasks")}]
+        notes.note(("plan", "phases"), "is missing: the tasks are taken as one phase")
+        phases = [{"phase_id": fields.LOOSE_PHASE, "name": fields.LOOSE_PHASE_NAME, "tasks": plan.pop("tasks")}]
     if isinstance(phases, dict):
-        notes.say(("plan", "phases"), "is an object: its keys are taken as the ids of the phases")
-        phases = [{"phase_id": key, **obj(phase)} for key, phase in phases.items()]
+        notes.note(("plan", "phases"), "is an object: its keys are taken as the ids of the phases")
+        phases = [{"phase_id": key, **as_object(phase)} for key, phase in phases.items()]
     if phases is None:
-        notes.say(("plan", "phases"), "is missing: none is assumed")
+        notes.note(("plan", "phases"), "is missing: none is assumed")
         phases = []
     if not isinstance(phases, list):
-        raise Invalid(f"{document_paths.written(('phases',))} is not a list", hint="It is a list of phases.")
-    plan["phases"] = _Phases(state, notes).tidied(phases)
+        raise Invalid(f"{document_paths.format_place(('phases',))} is not a list", hint="It is a list of phases.")
+    plan["phases"] = _Phases(state, notes).tidy(phases)
     return plan
 
 
-def _feature(given: Json, state: Document, notes: RepairNotes) -> Json:
+def _feature(value: Json, state: Document, notes: RepairNotes) -> Json:
     place: Place = ("plan", "feature")
-    name = text(state.get("feature_id")) or ""
-    if isinstance(given, str):
-        notes.say(place, "is text: it is taken as the feature's name")
-        given = {"name": given}
-    elif not isinstance(given, dict):
-        notes.say(place, "is missing and was derived from state.yaml")
-        given = {}
-    feature = renamed(given, _FEATURE_NAMES, place, notes)
+    name = as_text(state.get("feature_id")) or ""
+    if isinstance(value, str):
+        notes.note(place, "is text: it is taken as the feature's name")
+        value = {"name": value}
+    elif not isinstance(value, dict):
+        notes.note(place, "is missing and was derived from state.yaml")
+        value = {}
+    feature = rename_keys(value, _FEATURE_NAMES, place, notes)
     if feature.get("id") != name:
-        notes.say((*place, "id"), f"is read as {name}, as in state.yaml")
-    title, about = text(feature.get("name")) or "", feature.get("description")
+        notes.note((*place, "id"), f"is read as {name}, as in state.yaml")
+    title, about = as_text(feature.get("name")) or "", feature.get("description")
     if not title.strip():
         title = (fields.feature_parts(name) or (name, ""))[0].replace("-", " ")
-        notes.say((*place, "name"), f"is missing: {title!a} is assumed")
+        notes.note((*place, "name"), f"is missing: {title!a} is assumed")
     if not isinstance(about, str):
-        notes.say((*place, "description"), "is missing: the name is assumed")
+        notes.note((*place, "description"), "is missing: the name is assumed")
         about = title
-    began = obj(state.get("current_state")).get("started_at")
+    began = as_object(state.get("current_state")).get("started_at")
     created = notes.first_time([feature.get("created_at"), began], (*place, "created_at"))
-    return at_end(feature, {"id": name, "name": title, "description": about, "created_at": created})
+    return with_values(feature, {"id": name, "name": title, "description": about, "created_at": created})
 
 
 class _Phases:
@@ -84,38 +84,39 @@ class _Phases:
 
     def __init__(self, state: Document, notes: RepairNotes) -> None:
         self._notes = notes
-        current = obj(state.get("current_state"))
-        self._last = text(current.get("last_updated")) or ""
+        current = as_object(state.get("current_state"))
+        self._last = as_text(current.get("last_updated")) or ""
         self._phase_ids: set[str] = set()
         self._task_ids: set[str] = set()
 
-    def tidied(self, phases: list[Json]) -> list[Json]:
+    def tidy(self, phases: list[Json]) -> list[Json]:
         return [self._phase(phase, number, ("plan", "phases", number)) for number, phase in enumerate(phases)]
 
-    def _phase(self, given: Json, number: int, place: Place) -> Json:
-        if isinstance(given, str):
-            self._notes.say(place, "is text: it is taken as the phase's name")
-            given = {"name": given}
-        if not isinstance(given, dict):
+    def _phase(self, value: Json, number: int, place: Place) -> Json:
+        if isinstance(value, str):
+            self._notes.note(place, "is text: it is taken as the phase's name")
+            value = {"name": value}
+        if not isinstance(value, dict):
             raise Invalid(
-                f"{document_paths.written(place[1:])} is not an object", hint="A phase has phase_id, name and tasks."
+                f"{document_paths.format_place(place[1:])} is not an object",
+                hint="A phase has phase_id, name and tasks.",
             )
-        phase = renamed(given, _PHASE_NAMES, place, self._notes)
+        phase = rename_keys(value, _PHASE_NAMES, place, self._notes)
         name, id_ = number_text(phase.get("name")), phase.get("phase_id")
         known = id_ if isinstance(id_, str) and id_ else number_text(id_)
         if not known:
             known = slug(name) if name else f"phase-{number + 1}"
-            self._notes.say((*place, "phase_id"), f"is missing: {known} is assumed")
+            self._notes.note((*place, "phase_id"), f"is missing: {known} is assumed")
         known = self._once(known, self._phase_ids, (*place, "phase_id"))
         if not name:
-            self._notes.say((*place, "name"), "is missing: the id is assumed")
+            self._notes.note((*place, "name"), "is missing: the id is assumed")
         tasks = phase.get("tasks")
         if tasks is None:
-            self._notes.say((*place, "tasks"), "is missing: none is assumed")
+            self._notes.note((*place, "tasks"), "is missing: none is assumed")
             tasks = []
         if not isinstance(tasks, list):
             raise Invalid(
-                f"{document_paths.written((*place[1:], 'tasks'))} is not a list", hint="It is a list of tasks."
+                f"{document_paths.format_place((*place[1:], 'tasks'))} is not a list", hint="It is a list of tasks."
             )
         given_name = phase.get("name")
         values: Document = {
@@ -123,32 +124,33 @@ class _Phases:
             "name": given_name if isinstance(given_name, str) and name else name or known,
         }
         values["tasks"] = [self._task(task, (*place, "tasks", position)) for position, task in enumerate(tasks)]
-        return at_end(phase, values)
+        return with_values(phase, values)
 
     def _once(self, name: str, known: set[str], place: Place) -> str:
-        made, number = name, 2
-        while made in known:
-            made = f"{name[:95]}-{number}"
+        repaired, number = name, 2
+        while repaired in known:
+            repaired = f"{name[:95]}-{number}"
             number += 1
-        if made != name:
-            self._notes.say(place, f"is not unique: {made} is assumed")
-        known.add(made)
-        return made
+        if repaired != name:
+            self._notes.note(place, f"is not unique: {repaired} is assumed")
+        known.add(repaired)
+        return repaired
 
-    def _task(self, given: Json, place: Place) -> Json:
+    def _task(self, value: Json, place: Place) -> Json:
         notes = self._notes
-        if isinstance(given, str):
-            notes.say(place, "is text: it is taken as the task's description")
-            given = {"description": given}
-        if not isinstance(given, dict):
+        if isinstance(value, str):
+            notes.note(place, "is text: it is taken as the task's description")
+            value = {"description": value}
+        if not isinstance(value, dict):
             raise Invalid(
-                f"{document_paths.written(place[1:])} is not an object", hint="A task has task_id and description."
+                f"{document_paths.format_place(place[1:])} is not an object",
+                hint="A task has task_id and description.",
             )
-        task = renamed(given, _TASK_NAMES, place, notes)
+        task = rename_keys(value, _TASK_NAMES, place, notes)
         description = number_text(task.get("description"))
         id_ = self._task_id(task.get("task_id"), place)
         if not description:
-            notes.say((*place, "description"), "is missing: the id is assumed")
+            notes.note((*place, "description"), "is missing: the id is assumed")
         given_description = task.get("description")
         values: Document = {
             "task_id": id_,
@@ -159,72 +161,82 @@ class _Phases:
         values["agent"] = self._agent(task, place)
         values.update(self._progress(task, place))
         values["artifacts"] = self._artifacts(task, place)
-        return at_end(task, values)
+        return with_values(task, values)
 
-    def _task_id(self, given: Json, place: Place) -> str:
-        plain = given if isinstance(given, str) else number_text(given)
-        made = task_name_of(plain)
-        if not made:
+    def _task_id(self, value: Json, place: Place) -> str:
+        plain = value if isinstance(value, str) else number_text(value)
+        repaired = task_name_of(plain)
+        if not repaired:
             number = len(self._task_ids) + 1
             while f"t{number}" in self._task_ids:
                 number += 1
-            made = f"t{number}"
-        if made != given:
-            self._notes.say((*place, "task_id"), f"is read as {made}" if plain else f"is missing: {made} is assumed")
-        return self._once(made, self._task_ids, (*place, "task_id"))
+            repaired = f"t{number}"
+        if repaired != value:
+            self._notes.note(
+                (*place, "task_id"), f"is read as {repaired}" if plain else f"is missing: {repaired} is assumed"
+            )
+        return self._once(repaired, self._task_ids, (*place, "task_id"))
 
     def _agent(self, task: Mapping[str, Json], place: Place) -> str | None:
         agent = task.get("agent")
         if "agent" not in task:
-            self._notes.say((*place, "agent"), "is missing: nobody is assumed")
+            self._notes.note((*place, "agent"), "is missing: nobody is assumed")
         elif isinstance(agent, dict):
-            self._notes.say((*place, "agent"), "is an object: its name is taken")
+            self._notes.note((*place, "agent"), "is an object: its name is taken")
             agent = agent.get("id") or agent.get("name")
         elif agent is not None and not isinstance(agent, str):
-            self._notes.say((*place, "agent"), "is not text")
+            self._notes.note((*place, "agent"), "is not text")
             agent = number_text(agent) or None
-        return text(agent)
+        return as_text(agent)
 
     def _progress(self, task: Mapping[str, Json], place: Place) -> Document:
         notes = self._notes
-        given = task.get("status")
-        plain = given.strip().lower() if isinstance(given, str) else ""
+        status = task.get("status")
+        plain = status.strip().lower() if isinstance(status, str) else ""
         values: Document = {}
         if plain in _DROPPED:
-            notes.say((*place, "status"), f"{plain} is written as blocked, with {OWN_STATUS}")
+            notes.note((*place, "status"), f"{plain} is written as blocked, with {OWN_STATUS}")
             values = {"status": "blocked", OWN_STATUS: "dropped"}
         else:
-            values = {"status": notes.word(given, _TASK_STATUSES, _STATUSES, (*place, "status"), "pending")}
+            values = {"status": notes.word(status, _TASK_STATUSES, _STATUSES, (*place, "status"), "pending")}
         for name in ("started_at", "completed_at"):
             if name not in task:
-                notes.say((*place, name), "is missing: null is assumed")
+                notes.note((*place, name), "is missing: null is assumed")
             time = task.get(name)
             values[name] = None if time is None or time == "" else notes.time(time, (*place, name))
-        started, completed = text(values["started_at"]), text(values["completed_at"])
+        started, completed = as_text(values["started_at"]), as_text(values["completed_at"])
         if values["status"] == "completed" and completed is None:
             completed = values["completed_at"] = max([self._last, started or self._last], key=parse_time)
-            notes.say((*place, "completed_at"), f"is missing: {completed} is assumed")
+            notes.note((*place, "completed_at"), f"is missing: {completed} is assumed")
         if started is not None and completed is not None and parse_time(completed) < parse_time(started):
-            notes.say((*place, "completed_at"), "is earlier than started_at, which is assumed instead")
+            notes.note((*place, "completed_at"), "is earlier than started_at, which is assumed instead")
             values["completed_at"] = started
         return values
 
     def _artifacts(self, task: Mapping[str, Json], place: Place) -> Json:
-        here: Place = (*place, "artifacts")
-        given = task.get("artifacts")
-        if given is None:
-            self._notes.say(here, "is missing: none is assumed")
+        place_of_list: Place = (*place, "artifacts")
+        value = task.get("artifacts")
+        if value is None:
+            self._notes.note(place_of_list, "is missing: none is assumed")
             return []
-        if isinstance(given, str):
-            self._notes.say(here, "is text: it is taken as one file")
-            given = [given]
-        if not isinstance(given, list):
-            raise Invalid(f"{document_paths.written(here[1:])} is not a list", hint="It is a list of files.")
-        made: list[Json] = []
-        for number, item in enumerate(given):
-            path = item if isinstance(item, str) else text(obj(item).get("path")) or text(obj(item).get("file"))
+        if isinstance(value, str):
+            self._notes.note(place_of_list, "is text: it is taken as one file")
+            value = [value]
+        if not isinstance(value, list):
+            raise Invalid(
+                f"{document_paths.format_place(place_of_list[1:])} is not a list", hint="It is a list of files."
+            )
+        repaired: list[Json] = []
+        for number, item in enumerate(value):
+            path = (
+                item
+                if isinstance(item, str)
+                else as_text(as_object(item).get("path")) or as_text(as_object(item).get("file"))
+            )
             if path:
-                made.append(path)
+                repaired.append(path)
             if path != item or not path:
-                self._notes.say((*here, number), "is not the name of a file" if not path else "its path is taken")
-        return made
+                self._notes.note(
+                    (*place_of_list, number), "is not the name of a file" if not path else "its path is taken"
+                )
+        return repaired

@@ -12,7 +12,7 @@ from holdfast.core.text import shorten
 from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, Place, Problem
 from holdfast.formats.contract import fields
-from holdfast.formats.contract.fields import HISTORY, PLAN, REGISTRY, STATE, lst, obj, text
+from holdfast.formats.contract.fields import HISTORY, PLAN, REGISTRY, STATE, as_list, as_object, as_text
 from holdfast.formats.schema import problems_by_schema
 
 _MAX_LISTED: Final = 1_000  # lines out of order that are listed
@@ -39,22 +39,22 @@ def _state(state: Document) -> Iterator[Problem]:
     if "version" not in state:
         yield Problem(("version",), "is missing: 1.0 is assumed", "warning")
     yield from _day(state.get("feature_id"), ("feature_id",))
-    now = obj(state.get("current_state"))
+    now = as_object(state.get("current_state"))
     yield from _spelling(now.get("active_task"), ("current_state", "active_task"))
     yield from _in_order(now, "started_at", "last_updated", ("current_state",))
 
 
 def _plan(plan: Document) -> Iterator[Problem]:
-    yield from _day(obj(plan.get("feature")).get("id"), ("feature", "id"))
+    yield from _day(as_object(plan.get("feature")).get("id"), ("feature", "id"))
     phases: set[str] = set()
     tasks: set[str] = set()
-    for number, phase in enumerate(map(obj, lst(plan.get("phases")))):
+    for number, phase in enumerate(map(as_object, as_list(plan.get("phases")))):
         place: Place = ("phases", number)
         yield from _once(phase.get("phase_id"), phases, (*place, "phase_id"))
-        for position, task in enumerate(map(obj, lst(phase.get("tasks")))):
-            here = (*place, "tasks", position)
-            yield from _once(task.get("task_id"), tasks, (*here, "task_id"))
-            yield from _task(task, here)
+        for position, task in enumerate(map(as_object, as_list(phase.get("tasks")))):
+            task_place = (*place, "tasks", position)
+            yield from _once(task.get("task_id"), tasks, (*task_place, "task_id"))
+            yield from _task(task, task_place)
 
 
 def _task(task: Document, place: Place) -> Iterator[Problem]:
@@ -66,7 +66,7 @@ def _task(task: Document, place: Place) -> Iterator[Problem]:
 
 def _registry(registry: Document) -> Iterator[Problem]:
     known: set[str] = set()
-    for number, entry in enumerate(map(obj, lst(registry.get("active_features")))):
+    for number, entry in enumerate(map(as_object, as_list(registry.get("active_features")))):
         place: Place = ("active_features", number)
         yield from _day(entry.get("feature_id"), (*place, "feature_id"))
         yield from _once(entry.get("feature_id"), known, (*place, "feature_id"))
@@ -84,28 +84,28 @@ def _line(line: Document) -> Iterator[Problem]:
 
 
 def _names(document: Document) -> Iterator[Problem]:
-    meant = text(obj(document.get("state")).get("feature_id"))
+    feature_id = as_text(as_object(document.get("state")).get("feature_id"))
     others: tuple[tuple[Place, Json], ...] = (
         (("plan", "feature", "id"), fields.feature(document).get("id")),
-        (("entry", "feature_id"), obj(document.get("entry")).get("feature_id")),
+        (("entry", "feature_id"), as_object(document.get("entry")).get("feature_id")),
     )
     for place, name in others:
-        if isinstance(name, str) and meant is not None and name != meant:
-            yield Problem(place, f"must be {shorten(meant, 60)}, as in state.yaml, is {shorten(name, 60)}")
+        if isinstance(name, str) and feature_id is not None and name != feature_id:
+            yield Problem(place, f"must be {shorten(feature_id, 60)}, as in state.yaml, is {shorten(name, 60)}")
 
 
 def _active(document: Document) -> Iterator[Problem]:
-    active = text(fields.current(document).get("active_task"))
+    active = as_text(fields.current_state(document).get("active_task"))
     if active is None or not isinstance(document.get("plan"), dict):
         return
-    if all(task.get("task_id") != active for _, task in fields.planned(document)):
+    if all(task.get("task_id") != active for _, task in fields.tasks_with_phases(document)):
         yield Problem(("state", "current_state", "active_task"), f"the plan has no task {shorten(active, 60)!a}")
 
 
 def _order(document: Document) -> Iterator[Problem]:
     """Lines out of order, as a union merge of two branches leaves them: a warning, not an error."""
     latest: int | None = None
-    for number, line in enumerate(map(obj, fields.lines(document))):
+    for number, line in enumerate(map(as_object, fields.history_lines(document))):
         at = _ms(line.get("timestamp"))
         if at is not None and latest is not None and at < latest:
             yield Problem(("history", number, "timestamp"), "is earlier than the line before it", "warning")

@@ -16,7 +16,7 @@ from holdfast.formats.base import Document, Format, ImportContext, Place, Proble
 from holdfast.formats.craft import fields
 from holdfast.formats.craft.fields import VERSION
 from holdfast.formats.craft.render import PATHS, index
-from holdfast.formats.document_paths import at
+from holdfast.formats.document_paths import value_at
 
 __all__ = ["FORMAT", "index"]
 
@@ -91,7 +91,7 @@ class CraftFormat(Format):
         return tidy(value, context)
 
     def alias(self, document: Document) -> str:
-        foreign = at(document, _ALIAS)
+        foreign = value_at(document, _ALIAS)
         return foreign if isinstance(foreign, str) and foreign.strip() else str(document.get("session_id"))
 
     def changes(
@@ -101,9 +101,9 @@ class CraftFormat(Format):
             from holdfast.formats.craft.events import import_events
 
             return import_events(after, self.alias(after), context)
-        from holdfast.formats.craft.events import changed
+        from holdfast.formats.craft.events import change_events
 
-        return changed(before, after, state, context, self.identities)
+        return change_events(before, after, state, context, self.identities)
 
     def render(self, state: State) -> Document:
         from holdfast.formats.craft.render import render

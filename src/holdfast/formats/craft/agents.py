@@ -87,12 +87,12 @@ class _AgentEntry:
         self.retries = min(fields.integer(self.error, "retry_count") or 0, MAX_RETRIES)
         self.progress = fields.number(agent, "progress")
         self._agent, self._tokens, self._ref = agent, tokens, ref
-        self.started, self.ended = self._when(span)
+        self.started, self.ended = self._times(span)
         start = span.begin if self.started is None else self.started
         retried = fields.time(self.error, "last_retry_at")
         self.retried = min(span.clamped(start if retried is None else retried, least=start), self.end(span))
 
-    def _when(self, span: TimeSpan) -> tuple[int | None, int | None]:
+    def _times(self, span: TimeSpan) -> tuple[int | None, int | None]:
         """Start and end; a missing one follows from the other and the duration."""
         started, ended_at = fields.time(self._agent, "started_at"), fields.time(self._agent, "completed_at")
         seconds = fields.integer(self._agent, "duration_seconds")
@@ -206,32 +206,34 @@ def _changes(
         steps = transition
     start = span.begin if agent.started_at is None else agent.started_at
     end = span.clamped(entry.ended if entry.status in _ENDED else None, least=min(start, span.now))
-    more = min(max(entry.retries - earlier.retries, 0), MAX_RETRIES)
+    new_retries = min(max(entry.retries - earlier.retries, 0), MAX_RETRIES)
     for verb in steps:
         status = {"resumed": "running", "retried": "running"}.get(verb, entry.status)
         if verb == "resumed" and agent.started_at is None:
             yield TimedEvent(min(span.clamped(entry.started), end), entry.event(verb))
         elif verb == "retried":
             yield TimedEvent(min(entry.retried, end), entry.event(verb))
-            more -= 1
+            new_retries -= 1
         else:
             if verb in ("completed", "failed", "timed_out"):
                 # Attempts in between, of which only the count is known.
-                yield from _attempts(entry, "failed", "retried", more if _runs(agent, steps) else 0, end)
-                more = 0
+                yield from _attempt_events(
+                    entry, "failed", "retried", new_retries if _is_running(agent, steps) else 0, end
+                )
+                new_retries = 0
             yield TimedEvent(end, entry.event(verb))
     if not steps and status in ("error", "timeout"):
-        yield from _attempts(entry, "retried", "failed" if status == "error" else "timed_out", more, end)
+        yield from _attempt_events(entry, "retried", "failed" if status == "error" else "timed_out", new_retries, end)
     elif status == "running":
-        yield from _attempts(entry, "failed", "retried", more, end)
-    if not steps and entry.error and not more and _error_text(entry.error) != _error_text(earlier.error):
+        yield from _attempt_events(entry, "failed", "retried", new_retries, end)
+    if not steps and entry.error and not new_retries and _error_text(entry.error) != _error_text(earlier.error):
         yield TimedEvent(end, entry.error_noted())
     if status == "running" and entry.progress is not None and entry.progress != earlier.progress:
         yield TimedEvent(end, entry.progressed())
-    yield from _corrected(before, after, agent, span)  # last, since these have no time of their own
+    yield from _correction_events(before, after, agent, span)  # last, since these have no time of their own
 
 
-def _corrected(before: Document, after: Document, agent: AgentState, span: TimeSpan) -> Iterator[TimedEvent]:
+def _correction_events(before: Document, after: Document, agent: AgentState, span: TimeSpan) -> Iterator[TimedEvent]:
     """Changes other than of the status."""
     new = {
         key: value
@@ -248,12 +250,12 @@ def _corrected(before: Document, after: Document, agent: AgentState, span: TimeS
         yield TimedEvent(span.usual, edit)
 
 
-def _runs(agent: AgentState, steps: tuple[str, ...]) -> bool:
+def _is_running(agent: AgentState, steps: tuple[str, ...]) -> bool:
     """Does the agent run just before the last of these steps?"""
     return len(steps) > 1 or agents_of.status_of(agent) == "running"
 
 
-def _attempts(entry: _AgentEntry, first: str, second: str, count: int, end: int) -> Iterator[TimedEvent]:
+def _attempt_events(entry: _AgentEntry, first: str, second: str, count: int, end: int) -> Iterator[TimedEvent]:
     for _ in range(count):
         yield TimedEvent(min(entry.retried, end), entry.event(first))
         yield TimedEvent(min(entry.retried, end), entry.event(second))

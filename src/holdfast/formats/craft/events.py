@@ -40,12 +40,12 @@ from holdfast.core.lifecycle import MOVES, refusal, session_allows
 from holdfast.core.state import State, TaskState
 from holdfast.core.text import check_relative_path
 from holdfast.formats.base import Document, ImportContext, TimedEvent
-from holdfast.formats.convert import folded
+from holdfast.formats.convert import fold_events
 from holdfast.formats.craft import agents, fields, rules
 from holdfast.formats.craft.agents import TimeSpan
 from holdfast.formats.craft.fields import PERSON
 from holdfast.formats.craft.render import project_path
-from holdfast.formats.entries import Identities, named
+from holdfast.formats.entries import Identities, entries_by_name
 from holdfast.sessions.format_names import began
 
 MAX_COMPRESSIONS: Final = 50
@@ -57,11 +57,11 @@ def import_events(document: Document, alias: str, context: ImportContext) -> lis
     usual = min(max(_or(fields.time(document, "updated_at"), begin), begin), context.now)
     span = TimeSpan(begin, usual, context.now)
     events = sorted(
-        [_started(document, alias, begin, context), *_content(document, span)], key=lambda event: event.at
+        [_session_started(document, alias, begin, context), *_content(document, span)], key=lambda event: event.at
     )
     last = max(events[-1].at, usual)
     progress = fields.number(document, "progress")
-    if progress is not None and progress != view.progress_of(folded(events, alias)):
+    if progress is not None and progress != view.progress_of(fold_events(events, alias)):
         events.append(TimedEvent(last, SessionEdited(progress=progress)))
     ending = status_event(str(document.get("status")))
     if ending is not None:
@@ -75,7 +75,7 @@ def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _started(document: Document, alias: str, begin: int, context: ImportContext) -> TimedEvent:
+def _session_started(document: Document, alias: str, begin: int, context: ImportContext) -> TimedEvent:
     return TimedEvent(
         begin,
         SessionStarted(
@@ -115,13 +115,13 @@ def _content(document: Document, span: TimeSpan) -> Iterator[TimedEvent]:
     done, pending = fields.texts(document, "completed_work"), fields.texts(document, "pending_tasks")
     for number, text in enumerate((*done, *pending), 1):
         yield TimedEvent(span.begin, TaskAdded(id=f"t{number}", text=text))
-    tokens = by_agent(document)
+    tokens = tokens_by_agent(document)
     listed = fields.objects(document, "agents")
     for agent in listed:
         yield from agents.import_events(agent, span, tokens.get(str(agent.get("id"))))
-    yield from decisions(fields.objects(document, "decisions_made"), span)
+    yield from decision_events(fields.objects(document, "decisions_made"), span)
     changes = fields.objects(document, "files_modified")
-    yield from files(changes, span)
+    yield from file_events(changes, span)
     for agent in listed:
         yield from artifacts(agent, {}, changes, span)
     for number in range(1, len(done) + 1):
@@ -139,7 +139,7 @@ def _context(document: Document, tokens: dict[str, int], span: TimeSpan) -> Iter
         if name not in done:  # completed agents carry their own count
             yield TimedEvent(span.usual, ContextMeasured(tokens=count, agent=name))
     # Compressions first: the count is what the context holds after them.
-    yield from compressions(fields.integer(usage, "compression_count") or 0, usage, span)
+    yield from compression_events(fields.integer(usage, "compression_count") or 0, usage, span)
     total = fields.integer(usage, "estimated_tokens") or 0
     if total or tokens:
         yield TimedEvent(span.usual, ContextMeasured(tokens=total))
@@ -148,7 +148,7 @@ def _context(document: Document, tokens: dict[str, int], span: TimeSpan) -> Iter
 # ── for imports and changes ──────────────────────────────────────────────────────────────────────────────
 
 
-def decisions(entries: Iterable[Document], span: TimeSpan) -> Iterator[TimedEvent]:
+def decision_events(entries: Iterable[Document], span: TimeSpan) -> Iterator[TimedEvent]:
     for entry in entries:
         chosen = fields.nonblank(entry, "chosen")
         if chosen is not None:
@@ -163,7 +163,7 @@ def decisions(entries: Iterable[Document], span: TimeSpan) -> Iterator[TimedEven
             )
 
 
-def files(entries: Iterable[Document], span: TimeSpan) -> Iterator[TimedEvent]:
+def file_events(entries: Iterable[Document], span: TimeSpan) -> Iterator[TimedEvent]:
     for entry in entries:
         path = fields.text(entry, "path")
         if path is not None and rules.is_inside(path):
@@ -172,7 +172,7 @@ def files(entries: Iterable[Document], span: TimeSpan) -> Iterator[TimedEvent]:
                 FileChanged(
                     path=check_relative_path(path),
                     action=str(entry.get("action")),
-                    agent=_by(entry),
+                    agent=_agent_of(entry),
                     lines_added=fields.integer(entry, "lines_added"),
                     lines_removed=fields.integer(entry, "lines_removed"),
                     hash_before=fields.text(entry, "hash_before"),
@@ -181,7 +181,7 @@ def files(entries: Iterable[Document], span: TimeSpan) -> Iterator[TimedEvent]:
             )
 
 
-def _by(entry: Document) -> str | None:
+def _agent_of(entry: Document) -> str | None:
     agent = fields.text(entry, "agent_id")
     return None if agent == PERSON else agent
 
@@ -189,7 +189,7 @@ def _by(entry: Document) -> str | None:
 def artifacts(agent: Document, known: Document, changes: Iterable[Document], span: TimeSpan) -> Iterator[TimedEvent]:
     """Files in an agent's artifacts that `files_modified` does not have and the earlier version did not name."""
     name = fields.text(agent, "id")
-    listed = {(_path(entry.get("path")), entry.get("action")) for entry in changes if _by(entry) == name}
+    listed = {(_path(entry.get("path")), entry.get("action")) for entry in changes if _agent_of(entry) == name}
     earlier, touched = fields.obj(known, "artifacts"), fields.obj(agent, "artifacts")
     at = agents.ended_at(agent, span)
     for key, action in _ACTIONS.items():
@@ -203,13 +203,13 @@ def _path(path: object) -> str | None:
     return check_relative_path(path) if isinstance(path, str) and rules.is_inside(path) else None
 
 
-def compressions(count: int, usage: Document, span: TimeSpan) -> Iterator[TimedEvent]:
+def compression_events(count: int, usage: Document, span: TimeSpan) -> Iterator[TimedEvent]:
     at = span.clamped(fields.time(usage, "last_compression"))
     for _ in range(min(count, MAX_COMPRESSIONS)):
         yield TimedEvent(at, ContextCompressed())
 
 
-def by_agent(document: Document) -> dict[str, int]:
+def tokens_by_agent(document: Document) -> dict[str, int]:
     """Tokens by agent, for valid agent names."""
     usage = fields.obj(fields.obj(document, "context_usage"), "by_agent")
     counts = ((name, fields.integer(usage, name)) for name in usage if fields.is_name(name))
@@ -233,7 +233,7 @@ def status_event(status: str) -> EventData | None:
 # ── the difference between two versions ──────────────────────────────────────────────────────────────────
 
 
-def changed(
+def change_events(
     before: Document, after: Document, state: State, context: ImportContext, identities: Identities
 ) -> list[TimedEvent]:
     updated = fields.time(after, "updated_at")
@@ -259,8 +259,8 @@ class _Changes:
         yield from self._edits()
         yield from self._tasks()
         yield from self._agents()
-        yield from decisions(self._new("decisions_made"), self._span)
-        yield from files(self._new("files_modified"), self._span)
+        yield from decision_events(self._new("decisions_made"), self._span)
+        yield from file_events(self._new("files_modified"), self._span)
         yield from self._context()
         yield from self._notes()
 
@@ -307,7 +307,7 @@ class _Changes:
     def _agents(self) -> Iterator[TimedEvent]:
         known = fields.shown_agents(self._state)
         earlier = {agent.get("id"): agent for agent in fields.objects(self._before, "agents")}
-        tokens = by_agent(self._after)
+        tokens = tokens_by_agent(self._after)
         changes = fields.objects(self._after, "files_modified")
         for agent in fields.objects(self._after, "agents"):
             name = str(agent.get("id"))
@@ -323,16 +323,18 @@ class _Changes:
 
     def _new_tokens(self, name: str, tokens: dict[str, int]) -> int | None:
         """Tokens of an agent, if they changed."""
-        return tokens.get(name) if tokens.get(name) != by_agent(self._before).get(name) else None
+        return tokens.get(name) if tokens.get(name) != tokens_by_agent(self._before).get(name) else None
 
     def _context(self) -> Iterator[TimedEvent]:
         before, after = fields.obj(self._before, "context_usage"), fields.obj(self._after, "context_usage")
-        counted = by_agent(self._before)
-        for name, tokens in by_agent(self._after).items():
-            if counted.get(name) != tokens:
+        earlier = tokens_by_agent(self._before)
+        for name, tokens in tokens_by_agent(self._after).items():
+            if earlier.get(name) != tokens:
                 yield TimedEvent(self._span.usual, ContextMeasured(tokens=tokens, agent=name))
-        more = (fields.integer(after, "compression_count") or 0) - (fields.integer(before, "compression_count") or 0)
-        yield from compressions(max(more, 0), after, self._span)
+        new_compressions = (fields.integer(after, "compression_count") or 0) - (
+            fields.integer(before, "compression_count") or 0
+        )
+        yield from compression_events(max(new_compressions, 0), after, self._span)
         total = fields.integer(after, "estimated_tokens")
         if total is not None and total != fields.integer(before, "estimated_tokens"):
             yield TimedEvent(self._span.usual, ContextMeasured(tokens=total))
@@ -348,13 +350,13 @@ class _Changes:
 
     def _new(self, key: str) -> list[Document]:
         """Objects in a list that were not there before."""
-        known = dict(named(fields.entries(self._before, key), (key,), self._identities))
-        now = named(fields.entries(self._after, key), (key,), self._identities)
+        known = dict(entries_by_name(fields.entries(self._before, key), (key,), self._identities))
+        now = entries_by_name(fields.entries(self._after, key), (key,), self._identities)
         return [entry for name, entry in now if name not in known and isinstance(entry, dict)]
 
     def _new_texts(self, key: str) -> list[str]:
-        known = dict(named(fields.entries(self._before, key), (key,), self._identities))
-        now = named(fields.entries(self._after, key), (key,), self._identities)
+        known = dict(entries_by_name(fields.entries(self._before, key), (key,), self._identities))
+        now = entries_by_name(fields.entries(self._after, key), (key,), self._identities)
         return [entry for name, entry in now if name not in known and isinstance(entry, str) and entry.strip()]
 
 

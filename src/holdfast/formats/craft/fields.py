@@ -50,19 +50,19 @@ def is_name(value: str) -> bool:
     return _NAME.match(value) is not None
 
 
-def as_name(value: str) -> str:
+def nearest_name(value: str) -> str:
     """The nearest valid agent name."""
     return value if is_name(value) else slug(value, words=12)
 
 
-def free(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
     """The name, or the first free one of `name-2`, `name-3`, …"""
-    made, number = name, 1
-    while made in taken:
+    free, number = name, 1
+    while free in taken:
         number += 1
-        made = f"{name[: _MAX_NAME_LENGTH - 8]}-{number}"
-    taken.add(made)
-    return made
+        free = f"{name[: _MAX_NAME_LENGTH - 8]}-{number}"
+    taken.add(free)
+    return free
 
 
 def shown_agents(state: State) -> dict[str, AgentState]:
@@ -70,12 +70,12 @@ def shown_agents(state: State) -> dict[str, AgentState]:
 
     The latest agent has the plain id, which means that one elsewhere, too.
     """
-    owner = {as_name(agent.id): agent.ref for agent in state.agents.values()}
+    owner = {nearest_name(agent.id): agent.ref for agent in state.agents.values()}
     taken = set(owner)
     shown: dict[str, AgentState] = {}
     for agent in state.agents.values():
-        name = as_name(agent.id)
-        shown[name if owner[name] == agent.ref else free(name, taken)] = agent
+        name = nearest_name(agent.id)
+        shown[name if owner[name] == agent.ref else free_name(name, taken)] = agent
     return shown
 
 

@@ -163,7 +163,7 @@ def _waits(names: list[str], agents: list[Agent]) -> dict[str, str]:
     """Which agent waits for which: only existing agents, never in a circle."""
     waits: dict[str, str] = {}
     for name, agent in zip(names, agents, strict=True):
-        other = None if agent.blocking_on is None else fields.as_name(agent.blocking_on)
+        other = None if agent.blocking_on is None else fields.nearest_name(agent.blocking_on)
         if other is not None and other in names and other != name:
             waits[name] = other
             if rules.circles(waits):
@@ -227,7 +227,7 @@ def _files(session: Session) -> list[Json]:
         {
             "path": file.path,
             "action": file.action if file.action in _ACTIONS else "modified",
-            "agent_id": PERSON if file.agent is None else fields.as_name(file.agent),
+            "agent_id": PERSON if file.agent is None else fields.nearest_name(file.agent),
             "timestamp": file.at,
             "lines_added": _count(file.lines_added),
             "lines_removed": _count(file.lines_removed),
@@ -287,17 +287,17 @@ def with_sync(document: Document, travel: SyncFacts) -> Document:
 
 def with_path(document: Document, path: str) -> Document:
     """The document with the project's path on this device; the earlier path moves to the metadata."""
-    here, metadata = project_path(path, ""), document.get("metadata")
-    there = document.get("project")
-    if there == here:
+    path_here, metadata = project_path(path, ""), document.get("metadata")
+    path_in_document = document.get("project")
+    if path_in_document == path_here:
         return document
     known = metadata if isinstance(metadata, dict) else {}
-    return {**document, "project": here, "metadata": {**known, PATHS[1]: [there]}}
+    return {**document, "project": path_here, "metadata": {**known, PATHS[1]: [path_in_document]}}
 
 
 def _metadata(state: State, session: Session) -> Document:
     commit = session.project.git_commit
-    made: Document = {
+    result: Document = {
         "git_branch": session.project.git_branch,
         "git_commit": commit if commit is not None and _COMMIT.match(commit) else None,
         "craft_version": VERSION,
@@ -306,8 +306,8 @@ def _metadata(state: State, session: Session) -> Document:
     }
     foreign = fields.foreign_id(state)
     if foreign is not None:
-        made["holdfast"] = {"alias": foreign}
-    return made
+        result["holdfast"] = {"alias": foreign}
+    return result
 
 
 def as_original_program_has_it(document: Document) -> Document:
@@ -317,16 +317,16 @@ def as_original_program_has_it(document: Document) -> Document:
     metadata = document.get("metadata")
     inner = metadata.get("holdfast") if isinstance(metadata, dict) else None
     alias = inner.get("alias") if isinstance(inner, dict) else None
-    made = _restore_unusable(document)
-    assert isinstance(made, dict)
+    result = _restore_unusable(document)
+    assert isinstance(result, dict)
     if isinstance(metadata, dict) and isinstance(inner, dict) and isinstance(alias, str):
         rest = {key: value for key, value in inner.items() if key != "alias"}
-        more = {key: value for key, value in metadata.items() if key != "holdfast"} | (
+        own_metadata = {key: value for key, value in metadata.items() if key != "holdfast"} | (
             {"holdfast": rest} if rest else {}
         )
-        made["session_id"] = alias
-        made["metadata"] = _restore_unusable(more)
-    return made
+        result["session_id"] = alias
+        result["metadata"] = _restore_unusable(own_metadata)
+    return result
 
 
 def _restore_unusable(value: Json) -> Json:
@@ -334,11 +334,11 @@ def _restore_unusable(value: Json) -> Json:
         return [_restore_unusable(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    kept = {
+    unusable = {
         key for key in value if key.endswith(KEPT_SUFFIX) and value.get(key.removesuffix(KEPT_SUFFIX), "") is None
     }
     return {
-        key: value[f"{key}{KEPT_SUFFIX}"] if f"{key}{KEPT_SUFFIX}" in kept else _restore_unusable(inner)
+        key: value[f"{key}{KEPT_SUFFIX}"] if f"{key}{KEPT_SUFFIX}" in unusable else _restore_unusable(inner)
         for key, inner in value.items()
-        if key not in kept
+        if key not in unusable
     }

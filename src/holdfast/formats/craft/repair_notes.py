@@ -35,18 +35,18 @@ class ObjectRepair:
         self._aside: set[str] = set()
 
     def inner(self, data: Document, *steps: str | int) -> ObjectRepair:
-        made = ObjectRepair(data, (*self.place, *steps), self.context, self.notes)
-        made.folder = self.folder
-        return made
+        repaired = ObjectRepair(data, (*self.place, *steps), self.context, self.notes)
+        repaired.folder = self.folder
+        return repaired
 
-    def say(self, key: str, message: str) -> None:
+    def note(self, key: str, message: str) -> None:
         self.notes.append(FormatNote((*self.place, key), message))
 
     def set_aside(self, key: str, why: str) -> None:
         """Move a value that cannot be used to `<key>_as_found`."""
         self.data[f"{key}{KEPT_SUFFIX}"] = self.data.pop(key)
         self._aside.add(key)
-        self.say(key, f"{why}; kept as {key}{KEPT_SUFFIX}")
+        self.note(key, f"{why}; kept as {key}{KEPT_SUFFIX}")
 
     def adopt(self, key: str, *others: str) -> None:
         """Fill a missing key from another program's name for it."""
@@ -55,7 +55,7 @@ class ObjectRepair:
         for other in others:
             if self.data.get(other) is not None:
                 self.data[key] = self.data[other]
-                self.say(key, f"is missing; taken from {other}")
+                self.note(key, f"is missing; taken from {other}")
                 return
 
     def missing(self, key: str, value: Json) -> None:
@@ -63,7 +63,7 @@ class ObjectRepair:
         if self.data.get(key) is None:
             self.data[key] = value
             shown = "empty" if value in ("", [], {}) else shorten(str(value), 60)
-            self.say(key, f"taken as {shown}" if key in self._aside else f"is missing; taken as {shown}")
+            self.note(key, f"taken as {shown}" if key in self._aside else f"is missing; taken as {shown}")
 
     # ── kinds of field ───────────────────────────────────────────────────────────────────────────────────
 
@@ -71,7 +71,7 @@ class ObjectRepair:
         value = self.data.get(key)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             self.data[key] = str(value)
-            self.say(key, "is a number; taken as text")
+            self.note(key, "is a number; taken as text")
         elif isinstance(value, str) and not blank and not value.strip():
             self.set_aside(key, "is empty")
         elif value is not None and not isinstance(value, str):
@@ -87,15 +87,15 @@ class ObjectRepair:
             return
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e15:
             self.data[key] = timestamps.in_millis(int(value if value >= _MILLIS_FROM else value * 1000))
-            self.say(key, f"is a number; taken as {'milli' * (value >= _MILLIS_FROM)}seconds since 1970")
+            self.note(key, f"is a number; taken as {'milli' * (value >= _MILLIS_FROM)}seconds since 1970")
             return
         try:
-            moment = timestamps.read(str(value), self.context)
+            moment = timestamps.read_time(str(value), self.context)
         except Invalid:
             self.set_aside(key, "is not a time")
             return
         self.data[key] = timestamps.in_millis(moment.ms)
-        self.say(key, moment.assumed or f"{shorten(str(value), 40)} is written in UTC: {self.data[key]}")
+        self.note(key, moment.assumed or f"{shorten(str(value), 40)} is written in UTC: {self.data[key]}")
 
     def count(self, key: str) -> None:
         value = self.data.get(key)
@@ -106,7 +106,7 @@ class ObjectRepair:
             self.set_aside(key, "is not a count")
             return
         self.data[key] = int(number)
-        self.say(key, f"is taken as the whole number {int(number)}")
+        self.note(key, f"is taken as the whole number {int(number)}")
 
     def fraction(self, key: str) -> None:
         """A number from 0 to 1; a greater one is taken as percent."""
@@ -118,20 +118,20 @@ class ObjectRepair:
         if number is None or not 0 <= number <= 100:
             self.set_aside(key, "is not a number from 0 to 1")
             return
-        made = number / 100 if percent or number > 1 else number
-        self.data[key] = made
-        self.say(key, f"{shorten(str(value), 20)} is taken as {made:g}")
+        repaired = number / 100 if percent or number > 1 else number
+        self.data[key] = repaired
+        self.note(key, f"{shorten(str(value), 20)} is taken as {repaired:g}")
 
     def flag(self, key: str) -> None:
         value = self.data.get(key)
         if value is None or isinstance(value, bool):
             return
-        meant = _YES.get(str(value).strip().lower())
-        if meant is None:
+        flag = _YES.get(str(value).strip().lower())
+        if flag is None:
             self.set_aside(key, "is neither true nor false")
             return
-        self.data[key] = meant
-        self.say(key, f"is taken as {str(meant).lower()}")
+        self.data[key] = flag
+        self.note(key, f"is taken as {str(flag).lower()}")
 
     def word(self, key: str, allowed: Collection[str], also: Mapping[str, str]) -> None:
         """One of the allowed words; `also` maps other words to them."""
@@ -139,31 +139,31 @@ class ObjectRepair:
         if value is None or (isinstance(value, str) and value in allowed):
             return
         plain = re.sub(r"[\s-]+", "_", str(value).strip().lower())
-        meant = next((name for name in allowed if name.replace("-", "_") == plain), also.get(plain))
-        if meant is None or not isinstance(value, str):
+        word = next((name for name in allowed if name.replace("-", "_") == plain), also.get(plain))
+        if word is None or not isinstance(value, str):
             self.set_aside(key, f"{shorten(str(value), 40)!a} is none of {', '.join(sorted(allowed))}")
             return
-        self.data[key] = meant
-        self.say(key, f"{shorten(value, 40)!a} is taken as {meant}")
+        self.data[key] = word
+        self.note(key, f"{shorten(value, 40)!a} is taken as {word}")
 
     def texts(self, key: str) -> None:
         """A list of texts; a single text becomes a list, an object its words."""
         entries = self.listed(key)
         if entries is None or all(isinstance(entry, str) for entry in entries):
             return
-        made: list[Json] = []
+        repaired: list[Json] = []
         for index, entry in enumerate(entries):
             words = words_of(entry)
             if not isinstance(entry, str):
                 taken = "left out" if words is None else f"taken as {shorten(words, 60)!a}"
                 self.notes.append(FormatNote((*self.place, key, index), f"is not text; {taken}"))
             if words is not None:
-                made.append(words)
+                repaired.append(words)
         earlier = self.data.get(f"{key}{KEPT_SUFFIX}")
         if isinstance(earlier, list):  # kept by an earlier repair
             entries = [*earlier, *(entry for entry in entries if not isinstance(entry, str) and entry not in earlier)]
         self.data[f"{key}{KEPT_SUFFIX}"] = entries
-        self.data[key] = made
+        self.data[key] = repaired
 
     def listed(self, key: str) -> list[Json] | None:
         """A list, or None when there is none."""
@@ -178,7 +178,7 @@ class ObjectRepair:
             self.data[f"{key}{KEPT_SUFFIX}"] = self.data[key]
         else:
             value = [value]
-        self.say(key, "is not a list; taken as one")
+        self.note(key, "is not a list; taken as one")
         self.data[key] = value
         return value
 

@@ -57,7 +57,7 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
     _identity(part)
     for problem in _errors(part.data):
         raise Invalid(
-            f"{document_paths.written(problem.place)} {problem.message}",
+            f"{document_paths.format_place(problem.place)} {problem.message}",
             hint="Everything else could be read. Fix this and try again.",
         )
     return TidyDocument(part.data, notes)
@@ -83,7 +83,7 @@ def _version(part: ObjectRepair) -> None:
         )
     if version != VERSION:
         part.data["schema_version"] = VERSION
-        part.say("schema_version", f"{shorten(str(version), 40)!a} is taken as {VERSION}")
+        part.note("schema_version", f"{shorten(str(version), 40)!a} is taken as {VERSION}")
 
 
 def _identify_session(part: ObjectRepair) -> None:
@@ -98,26 +98,27 @@ def _identify_session(part: ObjectRepair) -> None:
 
 
 def _identity(part: ObjectRepair) -> None:
-    given = part.data.get("session_id")
+    session_id = part.data.get("session_id")
     created = part.data["created_at"]
     assert isinstance(created, str)
     began = min(parse_time(created), part.context.now)
-    if not isinstance(given, str):
+    if not isinstance(session_id, str):
         part.missing("session_id", format_names.imported_id("craft", str(part.data["goal"]), began))
         return
-    plain = given.strip().lower()
+    plain = session_id.strip().lower()
     if format_names.is_uuid(plain):
-        if plain != given:
+        if plain != session_id:
             part.data["session_id"] = plain
-            part.say("session_id", "is written in lower case")
+            part.note("session_id", "is written in lower case")
         return
-    own = format_names.imported_id("craft", given, began)
+    own = format_names.imported_id("craft", session_id, began)
     part.data["session_id"] = own
     metadata = dict(fields.obj(part.data, "metadata"))
-    metadata["holdfast"] = {**fields.obj(metadata, "holdfast"), "alias": given}
+    metadata["holdfast"] = {**fields.obj(metadata, "holdfast"), "alias": session_id}
     part.data["metadata"] = metadata
-    part.say(
-        "session_id", f"{shorten(given, 60)!a} is not a UUID of version 4: kept as an alias, the id becomes {own}"
+    part.note(
+        "session_id",
+        f"{shorten(session_id, 60)!a} is not a UUID of version 4: kept as an alias, the id becomes {own}",
     )
 
 
@@ -187,10 +188,10 @@ def _words(part: ObjectRepair) -> None:
 
 
 def _progress(document: Document) -> float:
-    done, left = fields.entries(document, "completed_work"), fields.entries(document, "pending_tasks")
+    done, pending = fields.entries(document, "completed_work"), fields.entries(document, "pending_tasks")
     agents = fields.objects(document, "agents")
-    if done or left:
-        return round(len(done) / (len(done) + len(left)), 4)
+    if done or pending:
+        return round(len(done) / (len(done) + len(pending)), 4)
     if agents:
         return round(sum(fields.number(agent, "progress") or 0.0 for agent in agents) / len(agents), 4)
     return 0.0
@@ -209,15 +210,15 @@ def _lists(part: ObjectRepair) -> None:
         if entries is None:
             part.missing(key, [])
             continue
-        made = [repair(part, entry, index) for index, entry in enumerate(entries)]
-        part.data[key] = [entry for entry in made if entry is not None]
+        repaired = [repair(part, entry, index) for index, entry in enumerate(entries)]
+        part.data[key] = [entry for entry in repaired if entry is not None]
 
 
 def _decision(part: ObjectRepair, entry: Json, index: int) -> Json:
     if not isinstance(entry, dict):
         words = words_of(entry)
         if words is None:
-            part.say("decisions_made", f"entry {index} is empty and is left out")
+            part.note("decisions_made", f"entry {index} is empty and is left out")
             return None
         part.notes.append(FormatNote(("decisions_made", index), "is plain text; taken as what was chosen"))
         return {
@@ -259,7 +260,7 @@ def _context(part: ObjectRepair) -> None:
         tokens.count(name)
         if tokens.data.get(name) is None and name in tokens.data:
             del tokens.data[name]
-            tokens.say(name, "is empty and is left out")
+            tokens.note(name, "is empty and is left out")
     aside = {name: tokens.data.pop(name) for name in list(tokens.data) if type(tokens.data[name]) is not int}
     if aside:
         usage.data["by_agent_as_found"] = aside
@@ -268,9 +269,9 @@ def _context(part: ObjectRepair) -> None:
 
 
 def _teleportation(part: ObjectRepair) -> None:
-    given = part.data.get("teleportation")
-    if not isinstance(given, dict):
-        if given is not None:
+    value = part.data.get("teleportation")
+    if not isinstance(value, dict):
+        if value is not None:
             part.set_aside("teleportation", "is not an object")
         part.missing("teleportation", {})
     travel = part.inner(fields.obj(part.data, "teleportation"), "teleportation")
@@ -291,32 +292,32 @@ def _teleportation(part: ObjectRepair) -> None:
 
 
 def _metadata(part: ObjectRepair) -> None:
-    given = part.data.get("metadata")
-    if given is None:
+    value = part.data.get("metadata")
+    if value is None:
         if "metadata" in part.data:
             del part.data["metadata"]
-            part.say("metadata", "is null; left out")
+            part.note("metadata", "is null; left out")
         return
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         part.set_aside("metadata", "is not an object")
         return
-    more = part.inner(given, "metadata")
+    metadata = part.inner(value, "metadata")
     for key in ("git_branch", "notes", "craft_version", "git_commit"):
-        more.text(key)
-    commit = more.data.get("git_commit")
+        metadata.text(key)
+    commit = metadata.data.get("git_commit")
     if isinstance(commit, str) and not _COMMIT.match(commit):
         if _COMMIT.match(commit.strip().lower()):
-            more.data["git_commit"] = commit.strip().lower()
-            more.say("git_commit", "is written in lower case")
+            metadata.data["git_commit"] = commit.strip().lower()
+            metadata.note("git_commit", "is written in lower case")
         else:
-            more.set_aside("git_commit", "is not a commit of 40 or 64 hexadecimal digits")
-    tags = more.data.get("tags")
+            metadata.set_aside("git_commit", "is not a commit of 40 or 64 hexadecimal digits")
+    tags = metadata.data.get("tags")
     if isinstance(tags, str):
-        more.data["tags"] = [tag.strip() for tag in tags.split(",") if tag.strip()]
-        more.say("tags", "is text; taken as a list")
-    more.texts("tags")
+        metadata.data["tags"] = [tag.strip() for tag in tags.split(",") if tag.strip()]
+        metadata.note("tags", "is text; taken as a list")
+    metadata.texts("tags")
     for key in ("tags", "craft_version"):
-        if key in more.data and more.data[key] is None:
-            del more.data[key]
-            more.say(key, "is null; left out")
-    part.data["metadata"] = more.data
+        if key in metadata.data and metadata.data[key] is None:
+            del metadata.data[key]
+            metadata.note(key, "is null; left out")
+    part.data["metadata"] = metadata.data

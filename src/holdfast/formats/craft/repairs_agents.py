@@ -41,8 +41,8 @@ def tidy_agents(part: ObjectRepair) -> None:
         return
     taken: set[str] = set()
     renamed: dict[str, str] = {}
-    made = [_agent(part, entry, index, taken, renamed) for index, entry in enumerate(entries)]
-    agents = [agent for agent in made if agent is not None]
+    repaired = [_agent(part, entry, index, taken, renamed) for index, entry in enumerate(entries)]
+    agents = [agent for agent in repaired if agent is not None]
     _rename_references(part, renamed)
     _repair_waits(agents, renamed)
     part.data["agents"] = [agent.data for agent in agents]
@@ -82,19 +82,19 @@ def _agent(
 def _name(agent: ObjectRepair, index: int, taken: set[str], renamed: dict[str, str]) -> None:
     agent.text("id", blank=False)
     agent.missing("id", f"agent-{index + 1}")
-    given = str(agent.data["id"])
-    made = fields.free(fields.as_name(given), taken)
-    if made != given:
-        agent.data["id"] = made
-        renamed.setdefault(given, made)
-        agent.say("id", f"{shorten(given, 40)!a} is in use or not a valid id; taken as {made}")
+    name = str(agent.data["id"])
+    repaired = fields.free_name(fields.nearest_name(name), taken)
+    if repaired != name:
+        agent.data["id"] = repaired
+        renamed.setdefault(name, repaired)
+        agent.note("id", f"{shorten(name, 40)!a} is in use or not a valid id; taken as {repaired}")
 
 
 def _status(agent: ObjectRepair) -> None:
-    given = agent.data.get("status")
+    status = agent.data.get("status")
     agent.word("status", _STATUSES, _STATUS_WORDS)
     agent.missing("status", "completed" if agent.data.get("completed_at") else "pending")
-    plain = str(given).strip().lower()
+    plain = str(status).strip().lower()
     if plain in _ABORTED_WORDS:
         agent.data["result"] = "aborted"
     if plain == "interrupted" and not isinstance(agent.data.get("error"), dict):
@@ -105,16 +105,16 @@ def _status(agent: ObjectRepair) -> None:
 
 
 def _error(agent: ObjectRepair) -> None:
-    given = agent.data.get("error")
-    if given is None:
+    error_value = agent.data.get("error")
+    if error_value is None:
         return
-    if isinstance(given, str):
-        agent.say("error", "is plain text; taken as the message of a logical error")
-        given = {"message": given, "category": "logical", "retry_count": 0, "last_retry_at": None}
-    if not isinstance(given, dict):
+    if isinstance(error_value, str):
+        agent.note("error", "is plain text; taken as the message of a logical error")
+        error_value = {"message": error_value, "category": "logical", "retry_count": 0, "last_retry_at": None}
+    if not isinstance(error_value, dict):
         agent.set_aside("error", "is not an object")
         return
-    error = agent.inner(given, "error")
+    error = agent.inner(error_value, "error")
     error.adopt("message", "error", "reason", "text")
     error.adopt("retry_count", "retries", "attempts")
     error.word("category", sorted(fields.CATEGORIES), {"temporary": "transient", "config": "configuration"})
@@ -128,15 +128,15 @@ def _error(agent: ObjectRepair) -> None:
 
 
 def _artifacts(agent: ObjectRepair) -> None:
-    given = agent.data.get("artifacts")
-    if isinstance(given, list):
-        agent.say("artifacts", "is a list; taken as files modified")
-        given = {"files_modified": given}
-    if given is not None and not isinstance(given, dict):
+    artifacts = agent.data.get("artifacts")
+    if isinstance(artifacts, list):
+        agent.note("artifacts", "is a list; taken as files modified")
+        artifacts = {"files_modified": artifacts}
+    if artifacts is not None and not isinstance(artifacts, dict):
         agent.set_aside("artifacts", "is not an object")
-        given = None
+        artifacts = None
     agent.missing("artifacts", {})
-    touched = agent.inner(given if isinstance(given, dict) else {}, "artifacts")
+    touched = agent.inner(artifacts if isinstance(artifacts, dict) else {}, "artifacts")
     for key in rules.ARTIFACTS:
         touched.texts(key)
         touched.missing(key, [])
@@ -144,9 +144,9 @@ def _artifacts(agent: ObjectRepair) -> None:
         outside = [path for path, inside in paths if inside is None]
         for path, inside in paths:
             if inside is None:
-                touched.say(key, f"{shorten(str(path), 60)!a} is outside the project; kept in {key}_elsewhere")
+                touched.note(key, f"{shorten(str(path), 60)!a} is outside the project; kept in {key}_elsewhere")
             elif inside != path:
-                touched.say(key, f"{shorten(str(path), 60)!a} is taken as {shorten(inside, 60)!a}")
+                touched.note(key, f"{shorten(str(path), 60)!a} is taken as {shorten(inside, 60)!a}")
         touched.data[key] = [inside for _, inside in paths if inside is not None]
         if outside:
             touched.data[f"{key}_elsewhere"] = outside
@@ -158,7 +158,7 @@ def _reconcile(agent: ObjectRepair) -> None:
     status = str(agent.data["status"])
     result = agent.data.get("result")
     if result not in rules.RESULTS[status]:
-        agent.say("result", f"{shorten(str(result), 20)} contradicts status {status}, which is used")
+        agent.note("result", f"{shorten(str(result), 20)} contradicts status {status}, which is used")
         agent.data["result"] = _USUAL_RESULT.get(status)
     if status in ("pending", "running") and agent.data.get("completed_at") is not None:
         agent.set_aside("completed_at", f"contradicts status {status}, which is used")
@@ -173,7 +173,7 @@ def _reconcile(agent: ObjectRepair) -> None:
     seconds = agent.data.get("duration_seconds")
     if isinstance(seconds, int) and not rules.seconds_fit(seconds, started, completed):
         agent.data["duration_seconds"] = (completed - started) // SECOND
-        agent.say("duration_seconds", f"{seconds} contradicts the times, which say {agent.data['duration_seconds']}")
+        agent.note("duration_seconds", f"{seconds} contradicts the times, which say {agent.data['duration_seconds']}")
 
 
 def _repair_waits(agents: list[ObjectRepair], renamed: dict[str, str]) -> None:
@@ -219,7 +219,7 @@ def tidy_file(part: ObjectRepair, entry: Json, index: int) -> Document | None:
     if not isinstance(entry, dict):
         words = words_of(entry)
         if words is None:
-            part.say("files_modified", f"entry {index} names no file and is left out")
+            part.note("files_modified", f"entry {index} names no file and is left out")
             return None
         part.notes.append(FormatNote(("files_modified", index), "is plain text; taken as a file that was modified"))
         entry = {"path": words, "action": "modified", "agent_id": PERSON, "timestamp": part.data["updated_at"]}
@@ -232,10 +232,10 @@ def tidy_file(part: ObjectRepair, entry: Json, index: int) -> Document | None:
     inside = _path_inside(file, file.data.get("path"))
     if inside is None:
         part.data["files_elsewhere"] = [*fields.entries(part.data, "files_elsewhere"), entry]
-        file.say("path", "names no file inside the project; the entry is kept in files_elsewhere")
+        file.note("path", "names no file inside the project; the entry is kept in files_elsewhere")
         return None
     if inside != file.data["path"]:
-        file.say("path", f"{shorten(str(file.data['path']), 60)!a} is taken as {shorten(inside, 60)!a}")
+        file.note("path", f"{shorten(str(file.data['path']), 60)!a} is taken as {shorten(inside, 60)!a}")
         file.data["path"] = inside
     file.word("action", ("created", "modified", "deleted"), _ACTION_WORDS)
     file.missing("action", "modified")
@@ -243,8 +243,8 @@ def tidy_file(part: ObjectRepair, entry: Json, index: int) -> Document | None:
     file.missing("agent_id", PERSON)
     name = str(file.data["agent_id"])
     if not fields.is_name(name):
-        file.data["agent_id"] = fields.as_name(name)
-        file.say("agent_id", f"{shorten(name, 40)!a} is taken as {file.data['agent_id']}")
+        file.data["agent_id"] = fields.nearest_name(name)
+        file.note("agent_id", f"{shorten(name, 40)!a} is taken as {file.data['agent_id']}")
     file.time("timestamp")
     file.missing("timestamp", part.data["updated_at"])
     for key in ("lines_added", "lines_removed"):
@@ -278,7 +278,7 @@ def _hash(file: ObjectRepair, key: str) -> None:
     plain = value.strip().lower().removeprefix("sha256:")
     if _SHA256.match(plain):
         file.data[key] = plain
-        file.say(key, "is written as lower-case digits alone")
+        file.note(key, "is written as lower-case digits alone")
         return
     file.set_aside(key, f"has {len(value)} characters; a SHA-256 has 64 hexadecimal digits")
     file.data[key] = None

@@ -25,8 +25,8 @@ from holdfast.core.fold import apply, in_log_order
 from holdfast.core.state import State
 from holdfast.core.times import MINUTE, parse_time
 from holdfast.formats.base import Document, Format, Place
-from holdfast.formats.document_paths import at, covers
-from holdfast.formats.entries import named, same
+from holdfast.formats.document_paths import covers, value_at
+from holdfast.formats.entries import entries_by_name, is_same
 from holdfast.formats.merge import distance
 from holdfast.formats.remainder import render_with_remainder
 
@@ -82,7 +82,7 @@ def find_base(
     if not ordered:
         return None
     last = ordered[-MAX_VERSIONS:]
-    wanted = {event.hash for event in last if was_written is not None and was_written(event.hash)} or {
+    hashes = {event.hash for event in last if was_written is not None and was_written(event.hash)} or {
         event.hash for event in last
     }
     state = State(session=ordered[0].session)
@@ -98,7 +98,7 @@ def find_base(
         if last_edit is not None and event.hash == edit_chain[-1]:
             is_before_edit = False
             versions.append(last_edit)
-        if event.hash in wanted and state.created_at is not None:
+        if event.hash in hashes and state.created_at is not None:
             versions.append(Version(render_with_remainder(state, rules), (event.hash,)))
         for version in versions:
             difference = distance(without_removed(version.document, theirs), theirs, rules)
@@ -134,8 +134,8 @@ def is_older(theirs: Document, base: Document | None, rules: Format) -> bool:
     except Invalid:
         return False
     return written < known - _MAX_CLOCK_SKEW and any(
-        {name for name, _ in named(entries, (key,), rules.identities)}
-        - {name for name, _ in named(_entries(theirs, key), (key,), rules.identities)}
+        {name for name, _ in entries_by_name(entries, (key,), rules.identities)}
+        - {name for name, _ in entries_by_name(_entries(theirs, key), (key,), rules.identities)}
         for key in base
         if key != PENDING and (entries := _entries(base, key))
     )
@@ -147,7 +147,7 @@ def known_versions(
     """The versions a writer may have read before writing, as for `find_base`."""
     ordered = in_log_order(events)
     last_edit = _last_edit(ordered, rules, None, edit_chain)
-    wanted = {*[event.hash for event in ordered if was_written(event.hash)][-MAX_VERSIONS:]}
+    hashes = {*[event.hash for event in ordered if was_written(event.hash)][-MAX_VERSIONS:]}
     state = State(session=ordered[0].session)
     older: list[Document] = []
     later: list[Document] = []
@@ -155,7 +155,7 @@ def known_versions(
         apply(state, event)
         if last_edit is not None and event.hash == edit_chain[-1]:
             older, later = later, [last_edit.document]
-        if event.hash in wanted and state.created_at is not None:
+        if event.hash in hashes and state.created_at is not None:
             later.append(render_with_remainder(state, rules))
     return KnownVersions(older, later or [render_with_remainder(state, rules)])
 
@@ -170,45 +170,45 @@ def _last_edit(
     if not edit_chain or not {*edit_chain} <= {event.hash for event in ordered}:
         return None
     state = State(session=ordered[0].session)
-    had: Document | None = None
+    version_read: Document | None = None
     for event in ordered:
-        if had is None or event.hash in edit_chain:
+        if version_read is None or event.hash in edit_chain:
             apply(state, event)
         if event.hash == edit_chain[0]:
-            had = render_with_remainder(state, rules)
-    assert had is not None
+            version_read = render_with_remainder(state, rules)
+    assert version_read is not None
     last = render_with_remainder(state, rules)
     is_whole = theirs is None or (len(edit_chain) > 1 and edit_chain[-2] == edit_chain[-1])
-    last_edit = _edited_parts(had, last, last if is_whole else theirs, rules, ())
+    last_edit = _edited_parts(version_read, last, last if is_whole else theirs, rules, ())
     assert isinstance(last_edit, dict)
     return Version(last_edit, tuple(edit_chain))
 
 
-def _edited_parts(had: Json, now: Json, theirs: Json, rules: Format, place: Place) -> Json:
+def _edited_parts(version_read: Json, now: Json, theirs: Json, rules: Format, place: Place) -> Json:
     """The present values where the writer changed the version they had, and that version elsewhere: consequences of
     their edit (the time of the last message, say) need not be theirs.
     """
-    if same(had, theirs) or any(covers(pattern, place) for pattern in rules.derived):
-        return had
-    if isinstance(had, dict) and isinstance(now, dict) and isinstance(theirs, dict):
+    if is_same(version_read, theirs) or any(covers(pattern, place) for pattern in rules.derived):
+        return version_read
+    if isinstance(version_read, dict) and isinstance(now, dict) and isinstance(theirs, dict):
         return {
-            key: _edited_parts(had.get(key), word, theirs.get(key), rules, (*place, key))
+            key: _edited_parts(version_read.get(key), word, theirs.get(key), rules, (*place, key))
             for key, word in now.items()
-            if key in had or key in theirs
+            if key in version_read or key in theirs
         }
-    if isinstance(had, list) and isinstance(now, list) and isinstance(theirs, list):
-        before, there = (dict(named(side, place, rules.identities)) for side in (had, theirs))
+    if isinstance(version_read, list) and isinstance(now, list) and isinstance(theirs, list):
+        before, edited = (dict(entries_by_name(side, place, rules.identities)) for side in (version_read, theirs))
         return [
-            _edited_parts(before.get(name), item, there.get(name), rules, (*place, name))
-            for name, item in named(now, place, rules.identities)
-            if name in before or name in there
+            _edited_parts(before.get(name), item, edited.get(name), rules, (*place, name))
+            for name, item in entries_by_name(now, place, rules.identities)
+            if name in before or name in edited
         ]
     return now
 
 
 def _computed_values(version: Document, rules: Format) -> list[Json]:
     """The values that each version computes for itself."""
-    return [at(version, place) for place in sorted(rules.derived - rules.located, key=str) if "*" not in place]
+    return [value_at(version, place) for place in sorted(rules.derived - rules.located, key=str) if "*" not in place]
 
 
 # ── tasks taken out of the pending list ──────────────────────────────────────────────────────────────────
@@ -237,13 +237,13 @@ class RemovedTasks(NamedTuple):
 
 def removed_tasks(theirs: Document, ours: Document, versions: KnownVersions, rules: Format) -> RemovedTasks:
     """What became of the tasks that an edit left out. `ours` is the present truth."""
-    left_out = pending(ours) - pending(theirs)
-    added = list((_completed(theirs) - _completed(ours)).elements())
-    bases = _bases(theirs, ours, versions, rules)
-    lacking = [(pending(base) - pending(theirs)) & left_out for base in bases] or [Counter[str]()]
+    left_out = pending_tasks(ours) - pending_tasks(theirs)
+    added = list((_completed_work(theirs) - _completed_work(ours)).elements())
+    bases = _best_versions(theirs, ours, versions, rules)
+    lacking = [(pending_tasks(base) - pending_tasks(theirs)) & left_out for base in bases] or [Counter[str]()]
     removed = lacking[-1]
     # A writer who mentions a task has read it.
-    read = {text for entry in added if removed and _speaks_of(entry, text := _closest(entry, removed))}
+    read = {text for entry in added if removed and _mentions(entry, text := _closest(entry, removed))}
     certain = reduce(and_, [lack for lack in lacking if read <= lack.keys()])
     untouched = any(_written_at(base, rules) == _written_at(theirs, rules) for base in bases)
     stale = not bases or bases[-1] is not versions.later[-1]
@@ -251,11 +251,11 @@ def removed_tasks(theirs: Document, ours: Document, versions: KnownVersions, rul
     if stale or (len(added) <= certain.total() and (added or untouched)):
         removed = certain
     done = {_plain(entry) for entry in added}
-    kept = [text for text in (left_out - removed).elements() if _plain(text) not in done]
-    return RemovedTasks(list(_paired(list(removed.elements()), added)), kept)
+    still_pending = [text for text in (left_out - removed).elements() if _plain(text) not in done]
+    return RemovedTasks(list(_pair_tasks(list(removed.elements()), added)), still_pending)
 
 
-def _bases(theirs: Document, ours: Document, versions: KnownVersions, rules: Format) -> list[Document]:
+def _best_versions(theirs: Document, ours: Document, versions: KnownVersions, rules: Format) -> list[Document]:
     """The versions that explain an edit best, the latest last, whichever tasks it left out.
 
     One older than what the writer last wrote counts only if it explains more than everything later.
@@ -274,16 +274,16 @@ def _bases(theirs: Document, ours: Document, versions: KnownVersions, rules: For
 
 def without_removed(version: Document, theirs: Document) -> Document:
     """A version without the pending tasks that `theirs` lacks: leaving one out says nothing about what was read."""
-    lacking = pending(version) - pending(theirs)
+    lacking = pending_tasks(version) - pending_tasks(theirs)
     if not lacking:
         return version
-    kept: list[Json] = []
+    entries: list[Json] = []
     for entry in _entries(version, PENDING):
         if isinstance(entry, str) and lacking[entry]:
             lacking[entry] -= 1
         else:
-            kept.append(entry)
-    return {**version, PENDING: kept}
+            entries.append(entry)
+    return {**version, PENDING: entries}
 
 
 def _written_at(version: Document, rules: Format) -> Json:
@@ -295,31 +295,33 @@ def _explains(version: Document, theirs: Document, ours: Document, rules: Format
     return all(_names(theirs, key, rules) & _names(ours, key, rules) <= _names(version, key, rules) for key in theirs)
 
 
-def _paired(texts: list[str], added: list[str]) -> Iterator[MovedTask]:
+def _pair_tasks(texts: list[str], added: list[str]) -> Iterator[MovedTask]:
     """As many tasks as entries were added are completed, the closest text first; the others are dropped."""
-    left, entries = list(texts), list(added)
+    unpaired, entries = list(texts), list(added)
     for text in texts:
         same = next((entry for entry in entries if _plain(entry) == _plain(text)), None)
         if same is not None:  # the same words
-            left.remove(text)
+            unpaired.remove(text)
             entries.remove(same)
-    while left and entries:
-        text, entry = max(((text, entry) for text in left for entry in entries), key=lambda pair: _likeness(*pair))
-        left.remove(text)
+    while unpaired and entries:
+        text, entry = max(
+            ((text, entry) for text in unpaired for entry in entries), key=lambda pair: _similarity(*pair)
+        )
+        unpaired.remove(text)
         entries.remove(entry)
         yield MovedTask(text, entry)
-    yield from (MovedTask(text, None) for text in left)
+    yield from (MovedTask(text, None) for text in unpaired)
 
 
 def _closest(entry: str, texts: Iterable[str]) -> str:
-    return max(texts, key=lambda text: _likeness(text, entry))
+    return max(texts, key=lambda text: _similarity(text, entry))
 
 
-def _likeness(text: str, entry: str) -> tuple[int, float]:
+def _similarity(text: str, entry: str) -> tuple[int, float]:
     return len(_stems(text) & _stems(entry)), SequenceMatcher(None, _plain(text), _plain(entry)).ratio()
 
 
-def _speaks_of(entry: str, text: str) -> bool:
+def _mentions(entry: str, text: str) -> bool:
     return _plain(entry) == _plain(text) or bool(_stems(entry) & _stems(text))
 
 
@@ -331,17 +333,17 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def pending(document: Document) -> Counter[str]:
+def pending_tasks(document: Document) -> Counter[str]:
     return Counter(text for text in _entries(document, PENDING) if isinstance(text, str))
 
 
-def _completed(document: Document) -> Counter[str]:
+def _completed_work(document: Document) -> Counter[str]:
     entries = (entry.get("task") if isinstance(entry, dict) else entry for entry in _entries(document, COMPLETED))
     return Counter(text for text in entries if isinstance(text, str) and text.strip())
 
 
 def _names(document: Document, key: str, rules: Format) -> set[str]:
-    return {name for name, _ in named(_entries(document, key), (key,), rules.identities)}
+    return {name for name, _ in entries_by_name(_entries(document, key), (key,), rules.identities)}
 
 
 def _entries(document: Document, key: str) -> list[Json]:

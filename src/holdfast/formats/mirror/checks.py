@@ -13,7 +13,7 @@ from holdfast.core.wording import count
 from holdfast.formats import project_files
 from holdfast.formats.mirror import fingerprint
 from holdfast.formats.mirror.follower import mirrors_of
-from holdfast.formats.mirror.layouts import inside
+from holdfast.formats.mirror.layouts import absolute_path
 from holdfast.machine import files
 from holdfast.sessions import history as session_history
 from holdfast.workspace.followers import REPAIR_COMMAND, Check
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 _SHOWN = 3
 
 
-def mirrors(ws: Workspace, _: Store | None) -> Check:
+def check_mirrors(ws: Workspace, _: Store | None) -> Check:
     ws.collect()
     statuses = mirrors_of(ws).status()
-    unkept = _unkept(ws)
+    unkept = _check_unrecorded_files(ws)
     if not statuses:
         return unkept or Check("mirrors", "ok", "nothing is mirrored here")
     failures = [
@@ -58,7 +58,7 @@ def mirrors(ws: Workspace, _: Store | None) -> Check:
             f"git rm --cached {' '.join(committed)}",
         )  # fmt: skip
     aside = [
-        f"{bad.aside}: {bad.reason}" for mirrored in statuses for bad in mirrored.rejected if _there(ws, bad.aside)
+        f"{bad.aside}: {bad.reason}" for mirrored in statuses for bad in mirrored.rejected if _exists(ws, bad.aside)
     ]
     if aside:
         return Check(
@@ -68,10 +68,10 @@ def mirrors(ws: Workspace, _: Store | None) -> Check:
     return unkept or Check("mirrors", "ok", f"{', '.join(mirrored.format for mirrored in statuses)} up to date")
 
 
-def _unkept(ws: Workspace) -> Check | None:
+def _check_unrecorded_files(ws: Workspace) -> Check | None:
     """Session files that no mirror covers and the log does not know."""
     at_work = session_history.current_session(ws) is not None
-    unknown_files = [file for file in project_files.files(ws, at_work=at_work) if not file.foreign]
+    unknown_files = [file for file in project_files.find_files(ws, at_work=at_work) if not file.foreign]
     if not unknown_files:
         return None
     descriptions = [project_files.description(file) for file in unknown_files[:_SHOWN]]
@@ -79,11 +79,11 @@ def _unkept(ws: Workspace) -> Check | None:
     return Check("mirrors", "warning", "; ".join(descriptions), "; or ".join(fix))
 
 
-def _there(ws: Workspace, path: str) -> bool:
+def _exists(ws: Workspace, path: str) -> bool:
     return os.path.lexists(os.path.join(ws.place.root, *path.split("/")))
 
 
-def contract(ws: Workspace, store: Store | None) -> Check:
+def check_contract(ws: Workspace, store: Store | None) -> Check:
     """The contract's directory, whether it is mirrored or not: another program may have damaged it."""
     from holdfast.formats.mirror.contract import check, layout
 
@@ -118,26 +118,26 @@ def restore_contract(ws: Workspace) -> Iterator[str]:
         return
     with contextlib.suppress(HoldfastError):  # the doctor has reported it
         ws.collect()  # read people's edits first
-    yield from _lines_again(ws, root)
+    yield from _restore_lines(ws, root)
     yield from restore.restore(root, now=ws.now())
 
 
 # ── lines that were taken out of a history ───────────────────────────────────────────────────────────────
 
 
-def _lines_again(ws: Workspace, root: str) -> Iterator[str]:
+def _restore_lines(ws: Workspace, root: str) -> Iterator[str]:
     """A history is only appended to: what is missing goes to its end."""
     from holdfast.core.fold import read_data as data_of
-    from holdfast.formats.contract.history import as_of_each, line
+    from holdfast.formats.contract.history import history_line, with_states
     from holdfast.formats.import_context import models
     from holdfast.formats.mirror.contract import history, layout
 
-    store = ws.existing_store() if layout.is_there(root) else None
+    store = ws.existing_store() if layout.root_exists(root) else None
     if store is None:
         return
     for feature, state, events in _lost_lines(root, store):
-        each = as_of_each(events, state, partial(store.events, state.session))
-        lines = [line(event, data_of(event), then, models(ws)) for event, then in each]
+        each = with_states(events, state, partial(store.events, state.session))
+        lines = [history_line(event, data_of(event), then, models(ws)) for event, then in each]
         added = history.append(feature.history, lines, thorough=True)
         if added:
             yield f"{feature.id}/history.jsonl lacked {count(added, 'event')} that the store knows: added at its end."
@@ -147,7 +147,7 @@ def _lost_lines(root: str, store: Store) -> Iterator[tuple[Feature, State, list[
     """The features whose history lacks events the store knows, and these events."""
     from holdfast.formats.mirror.contract import history, layout
 
-    for feature in layout.kept(root):
+    for feature in layout.undeleted_features(root):
         try:
             lacking = history.read_index(feature.history).lacking
         except HoldfastError:
@@ -168,19 +168,19 @@ def settle_mirrors(ws: Workspace) -> Iterator[str]:
     """Rewrite every mirrored file that needs it, and clean up after killed writers."""
     try:
         ws.collect()
-        yield from _swept(ws)
+        yield from _sweep_temporaries(ws)
     except HoldfastError as error:
         yield f"The mirrored files could not be written: {error.message}."
 
 
-def _swept(ws: Workspace) -> Iterator[str]:
+def _sweep_temporaries(ws: Workspace) -> Iterator[str]:
     """Temporary files next to mirrored ones: ours are removed; what somebody else wrote is only reported."""
     root, mirrors = ws.place.root, mirrors_of(ws)
-    folders = {os.path.dirname(inside(root, path)) for path in mirrors.paths()}
+    folders = {os.path.dirname(absolute_path(root, path)) for path in mirrors.paths()}
     for folder in sorted(folders):
         for path in files.temporaries(folder) if os.path.isdir(folder) and not os.path.islink(folder) else ():
-            seen = fingerprint.take(path, 0)
-            if seen is None or seen.changed // 1_000_000 > ws.now() - HOUR:
+            disk_print = fingerprint.take(path, 0)
+            if disk_print is None or disk_print.changed // 1_000_000 > ws.now() - HOUR:
                 continue  # its writer may still be running
             if mirrors.stored.knows(ws.place.main, fingerprint.hash_of(fingerprint.read(path))):
                 os.unlink(path)

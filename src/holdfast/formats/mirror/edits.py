@@ -26,20 +26,20 @@ from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
 from holdfast.formats.base import Document, Format, ImportContext, Place, TimedEvent
 from holdfast.formats.contract.fields import without_history
-from holdfast.formats.document_paths import at, covered, covers
-from holdfast.formats.entries import named, same
+from holdfast.formats.document_paths import covers, is_covered, value_at
+from holdfast.formats.entries import entries_by_name, is_same
 from holdfast.formats.import_context import configured
-from holdfast.formats.merge import MergeConflict, merged
+from holdfast.formats.merge import MergeConflict, merge_documents
 from holdfast.formats.mirror.base_version import (
     PENDING,
     KnownVersions,
     MovedTask,
     RemovedTasks,
-    pending,
+    pending_tasks,
     removed_tasks,
 )
 from holdfast.formats.remainder import remainder_event, render_with_remainder
-from holdfast.formats.text.json import written
+from holdfast.formats.text.json import render_json
 
 if TYPE_CHECKING:
     from holdfast.store.interface import Transaction
@@ -73,76 +73,78 @@ class BrokenRule(NamedTuple):
 # ── what breaks the rules ────────────────────────────────────────────────────────────────────────────────
 
 
-def broken_rules(value: Json, made: Document, rules: Format, context: ImportContext) -> BrokenRule | None:
+def broken_rules(value: Json, tidied: Document, rules: Format, context: ImportContext) -> BrokenRule | None:
     """The first value that was reinterpreted, not merely respelled, when the document was tidied."""
-    return next(_Comparison(rules, context).differences(value, made, ()), None)
+    return next(_Comparison(rules, context).differences(value, tidied, ()), None)
 
 
 class _Comparison:
     def __init__(self, rules: Format, context: ImportContext) -> None:
         self._rules, self._context = rules, context
 
-    def differences(self, raw: Json, made: Json, place: Place) -> Iterator[BrokenRule]:
-        if raw is None or raw == made or covered(self._rules.derived, place):
+    def differences(self, raw: Json, tidied: Json, place: Place) -> Iterator[BrokenRule]:
+        if raw is None or raw == tidied or is_covered(self._rules.derived, place):
             return
-        if isinstance(raw, dict) and isinstance(made, dict):
-            yield from self._of_objects(raw, made, place)
-        elif isinstance(raw, list) and isinstance(made, list):
-            yield from self._of_lists(raw, made, place)
-        elif not self._is_respelled(raw, made):
-            yield BrokenRule(place, f"{_shown(raw)} breaks the rules, and would have to be read as {_shown(made)}")
+        if isinstance(raw, dict) and isinstance(tidied, dict):
+            yield from self._of_objects(raw, tidied, place)
+        elif isinstance(raw, list) and isinstance(tidied, list):
+            yield from self._of_lists(raw, tidied, place)
+        elif not self._is_respelled(raw, tidied):
+            yield BrokenRule(place, f"{_shown(raw)} breaks the rules, and would have to be read as {_shown(tidied)}")
 
-    def _of_objects(self, raw: dict[str, Json], made: dict[str, Json], place: Place) -> Iterator[BrokenRule]:
-        ours = [key for key in made if key.startswith(_OURS)]
-        more = [
-            value for key, value in made.items() if (key not in raw or key in ours) and not key.endswith(_KEPT_SUFFIX)
+    def _of_objects(self, raw: dict[str, Json], tidied: dict[str, Json], place: Place) -> Iterator[BrokenRule]:
+        ours = [key for key in tidied if key.startswith(_OURS)]
+        added = [
+            value
+            for key, value in tidied.items()
+            if (key not in raw or key in ours) and not key.endswith(_KEPT_SUFFIX)
         ]
         for key, value in raw.items():
             if (not place and key in _NOT_COMPARED) or key in ours:
                 continue
-            if key in made:
-                if value not in more and not set_aside(
-                    key, value, made
+            if key in tidied:
+                if value not in added and not set_aside(
+                    key, value, tidied
                 ):  # else it was kept, next to the nearest word the format has
-                    yield from self.differences(value, made[key], (*place, key))
-            elif f"{key}{_KEPT_SUFFIX}" in made and f"{key}{_KEPT_SUFFIX}" not in raw and value is not None:
+                    yield from self.differences(value, tidied[key], (*place, key))
+            elif f"{key}{_KEPT_SUFFIX}" in tidied and f"{key}{_KEPT_SUFFIX}" not in raw and value is not None:
                 yield BrokenRule((*place, key), f"{_shown(value)} breaks the rules")
 
-    def _of_lists(self, raw: list[Json], made: list[Json], place: Place) -> Iterator[BrokenRule]:
+    def _of_lists(self, raw: list[Json], tidied: list[Json], place: Place) -> Iterator[BrokenRule]:
         filled = [item for item in raw if item not in (None, "", {}, [])]
-        if len(filled) > len(made):
+        if len(filled) > len(tidied):
             yield BrokenRule(place, "has entries that break the rules, and would have to be left out")
             return
-        entries = raw if len(raw) <= len(made) else filled
-        names = [name for name, _ in named(made, place, self._rules.identities)]
+        entries = raw if len(raw) <= len(tidied) else filled
+        names = [name for name, _ in entries_by_name(tidied, place, self._rules.identities)]
         for position, match in enumerate(entries):
-            name = names[position] if isinstance(made[position], dict) else position
-            yield from self.differences(match, made[position], (*place, name))
+            name = names[position] if isinstance(tidied[position], dict) else position
+            yield from self.differences(match, tidied[position], (*place, name))
 
-    def _is_respelled(self, raw: Json, made: Json) -> bool:
-        if isinstance(raw, bool) or isinstance(made, bool):
-            return str(raw).strip().lower() == str(made).lower()
-        if isinstance(raw, (str, int, float)) and isinstance(made, (str, int, float)):
-            if _plain(raw) == _plain(made) or self._same_time(raw, made):
+    def _is_respelled(self, raw: Json, tidied: Json) -> bool:
+        if isinstance(raw, bool) or isinstance(tidied, bool):
+            return str(raw).strip().lower() == str(tidied).lower()
+        if isinstance(raw, (str, int, float)) and isinstance(tidied, (str, int, float)):
+            if _plain(raw) == _plain(tidied) or self._same_time(raw, tidied):
                 return True
             number = _number(raw)
-            return number is not None and number == _number(made)
+            return number is not None and number == _number(tidied)
         if isinstance(raw, str):
-            return bool(raw.strip()) and _is_within(raw, made)
-        return isinstance(raw, dict) and (isinstance(made, list) or made in raw.values())
+            return bool(raw.strip()) and _is_within(raw, tidied)
+        return isinstance(raw, dict) and (isinstance(tidied, list) or tidied in raw.values())
 
-    def _same_time(self, raw: Json, made: Json) -> bool:
-        if not isinstance(raw, str) or not isinstance(made, str):
+    def _same_time(self, raw: Json, tidied: Json) -> bool:
+        if not isinstance(raw, str) or not isinstance(tidied, str):
             return False
         try:
-            return timestamps.read(raw, self._context).ms == parse_time(made)
+            return timestamps.read_time(raw, self._context).ms == parse_time(tidied)
         except Invalid:
             return False
 
 
-def _is_within(words: str, made: Json) -> bool:
+def _is_within(words: str, tidied: Json) -> bool:
     """Whether an object or a list contains these words somewhere."""
-    inner = made.values() if isinstance(made, dict) else made if isinstance(made, list) else ()
+    inner = tidied.values() if isinstance(tidied, dict) else tidied if isinstance(tidied, list) else ()
     return any(item == words or _is_within(words, item) for item in inner)
 
 
@@ -168,8 +170,8 @@ def _shown(value: Json) -> str:
 def moved_beginning(theirs: Document, known: list[Document], rules: Format) -> BrokenRule | None:
     """The first place that contradicts every known version about when the session began."""
     for place in BEGINNINGS[rules.name]:
-        begun = _moment(at(theirs, place))
-        known_beginnings = {moment for entry in known if (moment := _moment(at(entry, place))) is not None}
+        begun = _moment(value_at(theirs, place))
+        known_beginnings = {moment for entry in known if (moment := _moment(value_at(entry, place))) is not None}
         if begun is not None and known_beginnings and begun not in known_beginnings:
             return BrokenRule(place, "says when the session began, and cannot be changed")
     return None
@@ -186,17 +188,17 @@ def _moment(value: Json) -> int | None:
 
 
 def without_assumptions(
-    raw: Json, made: Json, ours: Json, rules: Format, place: Place = (), *, nulls: bool = False
+    raw: Json, tidied: Json, ours: Json, rules: Format, place: Place = (), *, nulls: bool = False
 ) -> Json:
     """The tidy document, with the values of `ours` wherever it has a value that was only assumed.
 
     `nulls`: a written null counts as said; otherwise it says nothing.
     """
-    if isinstance(raw, dict) and isinstance(made, dict) and isinstance(ours, dict):
+    if isinstance(raw, dict) and isinstance(tidied, dict) and isinstance(ours, dict):
         renamed = [value for key, value in raw.items() if key not in ours and value is not None]
         result: dict[str, Json] = {}
-        for key, value in made.items():
-            if key in ours and set_aside(key, raw.get(key), made):
+        for key, value in tidied.items():
+            if key in ours and set_aside(key, raw.get(key), tidied):
                 result[key] = ours[key]
             elif raw.get(key) is not None:
                 result[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key), nulls=nulls)
@@ -209,8 +211,8 @@ def without_assumptions(
             else:
                 result[key] = value
         return result
-    if isinstance(raw, list) and isinstance(made, list) and isinstance(ours, list) and len(raw) <= len(made):
-        entries = named(made, place, rules.identities)
+    if isinstance(raw, list) and isinstance(tidied, list) and isinstance(ours, list) and len(raw) <= len(tidied):
+        entries = entries_by_name(tidied, place, rules.identities)
         return [
             without_assumptions(raw[position], pair, entry, rules, (*place, name), nulls=nulls)
             if position < len(raw)
@@ -219,15 +221,15 @@ def without_assumptions(
                 zip(entries, _ours_of(raw, entries, ours, rules, place), strict=True)
             )
         ]
-    return made
+    return tidied
 
 
 def _ours_of(
     raw: list[Json], entries: list[tuple[str, Json]], ours: list[Json], rules: Format, place: Place
 ) -> Iterator[Json]:
     """For each of their entries, which of ours it is. One without its name is the one that was at its position."""
-    known = named(ours, place, rules.identities)
-    there, theirs = dict(known), {name for name, _ in entries}
+    known = entries_by_name(ours, place, rules.identities)
+    ours_by_name, theirs = dict(known), {name for name, _ in entries}
     keys = next((keys for pattern, keys in rules.identities.items() if covers(pattern, place)), ("id",))
     for position, (name, _) in enumerate(entries):
         entry = raw[position] if position < len(raw) else None
@@ -235,25 +237,25 @@ def _ours_of(
         if nameless and position < len(known) and known[position][0] not in theirs:
             yield known[position][1]
         else:
-            yield there.get(name)
+            yield ours_by_name.get(name)
 
 
-def set_aside(key: str, value: Json, made: dict[str, Json]) -> bool:
+def set_aside(key: str, value: Json, tidied: dict[str, Json]) -> bool:
     """Whether a value was kept next to its key, which is empty instead."""
-    return value is not None and made.get(key) is None and made.get(f"{key}{_KEPT_SUFFIX}") == value
+    return value is not None and tidied.get(key) is None and tidied.get(f"{key}{_KEPT_SUFFIX}") == value
 
 
-def _came_from(made: Json, other: Json) -> bool:
+def _came_from(tidied: Json, other: Json) -> bool:
     """Whether a value came from a key of another name."""
-    if made == other or type(made) is not type(other):
-        return made == other
-    if isinstance(made, dict) and isinstance(other, dict):
-        return not made.keys().isdisjoint(other)
-    return isinstance(made, list) or _moment(made) is not None
+    if tidied == other or type(tidied) is not type(other):
+        return tidied == other
+    if isinstance(tidied, dict) and isinstance(other, dict):
+        return not tidied.keys().isdisjoint(other)
+    return isinstance(tidied, list) or _moment(tidied) is not None
 
 
 def describe(broken: BrokenRule) -> str:
-    return f"{document_paths.written(broken.place)} {broken.why}"
+    return f"{document_paths.format_place(broken.place)} {broken.why}"
 
 
 # ── merging ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -295,48 +297,50 @@ def merge_edit(
         _record_lines(recorder, transaction, session, ours, theirs, known)
         ours, theirs = without_history(ours), without_history(theirs)
         base = None if base is None else without_history(base)
-    source = digest(written(base or {}), written(theirs), *(name.encode() for name in after))[:32]
+    source = digest(render_json(base or {}), render_json(theirs), *(name.encode() for name in after))[:32]
     left_out = _left_out(ours, theirs, rules, versions)
     if left_out.moved:
-        events = _of_moved(state, left_out.moved, context.now)
-        recorder.append_reported(transaction, session, events, keys=_keys(f"{rules.name}:{source}:moved"))
+        events = _with_finished_texts(state, left_out.moved, context.now)
+        recorder.append_reported(transaction, session, events, keys=_keys_of_edit(f"{rules.name}:{source}:moved"))
         ours = render_with_remainder(state, rules)
-    together = merged(base, ours, theirs, rules)
-    arranged = _arranged(together.document, base, theirs, rules, ())
+    together = merge_documents(base, ours, theirs, rules)
+    arranged = _arrange_keys(together.document, base, theirs, rules, ())
     assert isinstance(arranged, dict)
     together = together._replace(document=arranged)
-    counted = rules.counted(ours if base is None else base, theirs, state, context)
-    if same(together.document, ours) and not together.clashes and not counted:
+    work = rules.counted(ours if base is None else base, theirs, state, context)
+    if is_same(together.document, ours) and not together.clashes and not work:
         return MergedEdit(state.count - before, 0, left_out)
     changes = rules.changes(ours, together.document, state, context)
-    changes += [event for event in counted if event not in changes]
+    changes += [event for event in work if event not in changes]
     conflicts = [TimedEvent(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
-    recorder.append_reported(transaction, session, [*changes, *conflicts], keys=_keys(f"{rules.name}:{source}"))
+    recorder.append_reported(
+        transaction, session, [*changes, *conflicts], keys=_keys_of_edit(f"{rules.name}:{source}")
+    )
     _keep_remainder(recorder, transaction, state, ours, together.document, rules, lines, edited=edited)
     return MergedEdit(state.count - before, len(conflicts), left_out)
 
 
 def _left_out(ours: Document, theirs: Document, rules: Format, versions: Callable[[], KnownVersions]) -> RemovedTasks:
-    if PENDING not in theirs or pending(ours) <= pending(theirs):
+    if PENDING not in theirs or pending_tasks(ours) <= pending_tasks(theirs):
         return RemovedTasks([], [])  # nearly always, and then no version is needed
     known = versions()
     return removed_tasks(theirs, ours, known, rules) if known.later else RemovedTasks([], [])
 
 
-def _of_moved(state: State, moved: Sequence[MovedTask], now: int) -> Iterator[TimedEvent]:
+def _with_finished_texts(state: State, moved: Sequence[MovedTask], now: int) -> Iterator[TimedEvent]:
     """A finished task gets the words it was finished in, which identify it among the completed ones."""
-    left = [task for task in state.tasks.values() if tasks.status_of(task) not in FINAL["task"]]
+    open_tasks = [task for task in state.tasks.values() if tasks.status_of(task) not in FINAL["task"]]
     for text, became in moved:
-        task = next((task for task in left if task.text == text), None)
+        task = next((task for task in open_tasks if task.text == text), None)
         if task is not None:
-            left.remove(task)
+            open_tasks.remove(task)
             if became is None:
                 yield TimedEvent(now, TaskDropped(id=task.id, ref=task.ref))
             else:
                 yield TimedEvent(state.updated_at, TaskEdited(id=task.id, ref=task.ref, text=became))
 
 
-def _keys(source: str) -> Iterator[str]:
+def _keys_of_edit(source: str) -> Iterator[str]:
     """Keys by which one edit, read twice or on two machines, is recorded once."""
     number = 0
     while True:
@@ -353,14 +357,14 @@ def _record_lines(
     known: Container[str | None],
 ) -> None:
     """Lines that others added to a history: each becomes an event, known by its content, and is kept nowhere else."""
-    from holdfast.formats.contract.events import commands
+    from holdfast.formats.contract.events import foreign_line_events
 
     # An import keeps its lines with its document.
-    here = {name for name, _ in commands(ours)}
+    known_names = {name for name, _ in foreign_line_events(ours)}
     new = {
         key: ran
-        for name, ran in commands(theirs)
-        if name not in here and (key := f"file:contract:{name}") not in known
+        for name, ran in foreign_line_events(theirs)
+        if name not in known_names and (key := f"file:contract:{name}") not in known
     }
     recorder.append_reported(transaction, session, new.values(), keys=iter(new))
 
@@ -380,15 +384,21 @@ def _keep_remainder(
     now = (
         render_with_remainder(state, rules) if lines is None else without_history(render_with_remainder(state, rules))
     )
-    meant = _arranged(merged(ours, now, together, rules, in_their_words=True).document, None, together, rules, ())
-    assert isinstance(meant, dict)
+    document_to_keep = _arrange_keys(
+        merge_documents(ours, now, together, rules, in_their_words=True).document, None, together, rules, ()
+    )
+    assert isinstance(document_to_keep, dict)
     # Where theirs and ours do not fit into one document, ours is shown; all of ours, if that is not enough.
     for everywhere in (False, True):
-        unfit = _broken_keys(meant, rules)
+        unfit = _broken_keys(document_to_keep, rules)
         if unfit:
-            unfit = {*meant} if everywhere else unfit
-            meant = {key: now.get(key, value) if key in unfit else value for key, value in meant.items()}
-    rest = remainder_event(state, rules, meant if lines is None else {**meant, "history": lines}, edited=edited)
+            unfit = {*document_to_keep} if everywhere else unfit
+            document_to_keep = {
+                key: now.get(key, value) if key in unfit else value for key, value in document_to_keep.items()
+            }
+    rest = remainder_event(
+        state, rules, document_to_keep if lines is None else {**document_to_keep, "history": lines}, edited=edited
+    )
     if rest is not None:
         recorder.append_reported(transaction, state.session, [TimedEvent(state.updated_at, rest)], keys=None)
 
@@ -403,36 +413,37 @@ def _broken_keys(document: Document, rules: Format) -> set[str]:
     }
 
 
-def _arranged(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:
+def _arrange_keys(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:
     """The value with its keys ordered as in `like`, unless that is simply the order of `base`."""
     if isinstance(value, dict) and isinstance(like, dict):
-        was = base if isinstance(base, dict) else {}
+        base_object = base if isinstance(base, dict) else {}
         inner = {
-            key: _arranged(item, was.get(key), like.get(key), rules, (*place, key)) for key, item in value.items()
+            key: _arrange_keys(item, base_object.get(key), like.get(key), rules, (*place, key))
+            for key, item in value.items()
         }
-        if [key for key in was if key in like] == [key for key in like if key in was] and was:
+        if [key for key in base_object if key in like] == [key for key in like if key in base_object] and base_object:
             return inner
         return {**{key: inner[key] for key in like if key in inner}, **inner}
     if isinstance(value, list) and isinstance(like, list):
-        before = dict(named(base, place, rules.identities)) if isinstance(base, list) else {}
-        there = dict(named(like, place, rules.identities))
+        before = dict(entries_by_name(base, place, rules.identities)) if isinstance(base, list) else {}
+        like_by_name = dict(entries_by_name(like, place, rules.identities))
         entries = {
-            name: _arranged(item, before.get(name), there.get(name), rules, (*place, name))
-            for name, item in named(value, place, rules.identities)
+            name: _arrange_keys(item, before.get(name), like_by_name.get(name), rules, (*place, name))
+            for name, item in entries_by_name(value, place, rules.identities)
         }
-        order = _order([*entries], [*before], [*there]) if place == (PENDING,) else entries
+        order = _order_names([*entries], [*before], [*like_by_name]) if place == (PENDING,) else entries
         return [entries[name] for name in order]
     return value
 
 
-def _order(names: list[str], before: list[str], there: list[str]) -> list[str]:
-    """The names ordered as in `there`, if somebody moved them or inserted others before them."""
-    known, stay = set(there), set(before) & set(there)
-    unmoved = [name for name in before if name in stay] + [name for name in there if name not in stay]
-    if before and there == unmoved:
+def _order_names(names: list[str], before: list[str], like: list[str]) -> list[str]:
+    """The names ordered as in `like`, if somebody moved them or inserted others before them."""
+    known, in_both = set(like), set(before) & set(like)
+    unmoved = [name for name in before if name in in_both] + [name for name in like if name not in in_both]
+    if before and like == unmoved:
         return names
     present = set(names)
-    order = [name for name in there if name in present]
+    order = [name for name in like if name in present]
     for position, name in enumerate(names):
         if name not in known:
             order.insert(order.index(names[position - 1]) + 1 if position else 0, name)
@@ -442,7 +453,9 @@ def _order(names: list[str], before: list[str], there: list[str]) -> list[str]:
 def _conflict(clash: MergeConflict, rules: Format) -> ConflictDetected:
     meaning = rules.field(clash.place, clash.theirs)
     if meaning is None:
-        return ConflictDetected(field=document_paths.written(clash.place)[2:], value=clash.theirs, stood=clash.ours)
+        return ConflictDetected(
+            field=document_paths.format_place(clash.place)[2:], value=clash.theirs, stood=clash.ours
+        )
     field, value = meaning
-    stood = rules.field(clash.place, clash.ours)
-    return ConflictDetected(field=field, value=value, stood=None if stood is None else stood[1])
+    our_field = rules.field(clash.place, clash.ours)
+    return ConflictDetected(field=field, value=value, stood=None if our_field is None else our_field[1])

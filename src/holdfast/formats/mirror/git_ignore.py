@@ -132,8 +132,8 @@ def _read_ignored(path: str) -> bytes:
 
 
 def _missing(text: bytes, lines: tuple[str, ...]) -> list[str]:
-    there = {line.strip() for line in text.decode("utf-8", "replace").splitlines()}
-    return [line for line in lines if line not in there and f"/{line}" not in there]
+    present = {line.strip() for line in text.decode("utf-8", "replace").splitlines()}
+    return [line for line in lines if line not in present and f"/{line}" not in present]
 
 
 def _with_lines(old: bytes, lines: tuple[str, ...]) -> bytes:
@@ -147,15 +147,15 @@ def _with_lines(old: bytes, lines: tuple[str, ...]) -> bytes:
 
 def _without_lines(old: bytes, lines: tuple[str, ...]) -> bytes:
     """Without our comment, the lines below it, and the empty line before it."""
-    kept: list[bytes] = []
+    remaining: list[bytes] = []
     ours = False
     for line in old.splitlines(keepends=True):
         stripped = line.strip().decode("utf-8", "replace")
         if stripped == _WHY:
             ours = True
-            if kept and not kept[-1].strip():
-                kept.pop()
+            if remaining and not remaining[-1].strip():
+                remaining.pop()
         elif not ours or stripped not in lines:
             ours = False
-            kept.append(line)
-    return b"".join(kept)
+            remaining.append(line)
+    return b"".join(remaining)

@@ -90,7 +90,7 @@ class MirrorLayout(ABC):
 
     @property
     def rules(self) -> Format:
-        return registry.named(self.name)
+        return registry.format_named(self.name)
 
     def notes(self, session: ShownSession) -> list[str]:  # noqa: ARG002
         """What is shown differently than it is, to be reported once."""
@@ -105,12 +105,12 @@ class MirrorLayout(ABC):
         self,
         root: str,
         sessions: Sequence[ShownSession],
-        left: Mapping[str, WrittenFile],
+        unchanged: Mapping[str, WrittenFile],
         known: Mapping[str, WrittenFile],
     ) -> dict[str, WantedFile]:
         """Every file of these sessions, by its path in the tree.
 
-        `known` are all files written before, `left` those of them that are unchanged since.
+        `known` are all files written before, `unchanged` those of them that are unchanged since.
         """
 
     def usual_path(self, document: Document) -> str:
@@ -122,10 +122,10 @@ class MirrorLayout(ABC):
 
     def listed(self, root: str) -> list[str]:
         """The files that are in its folders now."""
-        return [f"{folder}/{name}" for folder in self.folders for name in _names(inside(root, folder))]
+        return [f"{folder}/{name}" for folder in self.folders for name in _names(absolute_path(root, folder))]
 
     def content(self, root: str, path: str) -> bytes:
-        return read_file(inside(root, path))
+        return read_file(absolute_path(root, path))
 
     def gather(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:  # noqa: ARG002
         """The documents that a file with this content is (part of), each with the path that identifies its session.
@@ -134,8 +134,8 @@ class MirrorLayout(ABC):
         """
         return [(path, read(data, path).value)]
 
-    def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
-        """The same for what was at a path an instant ago."""
+    def gather_displaced(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
+        """Like `gather`, for content that another program had at a path until our write replaced it."""
         return self.gather(root, path, data)
 
     def is_torn(self, path: str, data: bytes) -> bool:
@@ -146,7 +146,7 @@ class MirrorLayout(ABC):
             return True
         return False
 
-    def part(self, path: str, place: Place) -> str:  # noqa: ARG002
+    def file_with(self, path: str, place: Place) -> str:  # noqa: ARG002
         """The file that contains a place of the document whose session `path` identifies."""
         return path
 
@@ -158,7 +158,7 @@ class MirrorLayout(ABC):
         """Whether several sessions, perhaps of other programs too, are in this file and can still be separated."""
         return False
 
-    def salvaged(self, path: str, data: bytes) -> bytes | None:  # noqa: ARG002
+    def salvage_entries(self, path: str, data: bytes) -> bytes | None:  # noqa: ARG002
         """What stays of a file that was set aside: entries of others that can still be read."""
         return None
 
@@ -206,19 +206,19 @@ class OrchestratorLayout(MirrorLayout):
         self,
         root: str,  # noqa: ARG002
         sessions: Sequence[ShownSession],
-        left: Mapping[str, WrittenFile],
+        unchanged: Mapping[str, WrittenFile],
         known: Mapping[str, WrittenFile],  # noqa: ARG002
     ) -> dict[str, WantedFile]:
         wanted_files: dict[str, WantedFile] = {}
-        paths = _paths_by_version(left)
+        paths = _paths_by_version(unchanged)
         for session in sessions:
-            here = session.current and session.unfinished
+            is_current = session.current and session.unfinished
             before = paths.get((session.state.session, session.as_of, session.state.count))
-            if before is not None and here == (before == self.current):
+            if before is not None and is_current == (before == self.current):
                 wanted_files[before] = WantedFile(session.state.session, None)
                 continue
             document, data = self.written(session)
-            path = self.current if here else f"{self.archive}/{safe_name(self.rules.alias(document))}.json"
+            path = self.current if is_current else f"{self.archive}/{safe_name(self.rules.alias(document))}.json"
             wanted_files[path] = WantedFile(session.state.session, data)
         return wanted_files
 
@@ -237,11 +237,11 @@ class TimerLayout(MirrorLayout):
         self,
         root: str,  # noqa: ARG002
         sessions: Sequence[ShownSession],
-        left: Mapping[str, WrittenFile],  # noqa: ARG002
+        unchanged: Mapping[str, WrittenFile],  # noqa: ARG002
         known: Mapping[str, WrittenFile],  # noqa: ARG002
     ) -> dict[str, WantedFile]:
-        here = next((session for session in sessions if session.current and session.unfinished), None)
-        return {} if here is None else {self.current: WantedFile(here.state.session, self.written(here)[1])}
+        current = next((session for session in sessions if session.current and session.unfinished), None)
+        return {} if current is None else {self.current: WantedFile(current.state.session, self.written(current)[1])}
 
 
 class CraftLayout(MirrorLayout):
@@ -269,12 +269,12 @@ class CraftLayout(MirrorLayout):
         self,
         root: str,
         sessions: Sequence[ShownSession],
-        left: Mapping[str, WrittenFile],
+        unchanged: Mapping[str, WrittenFile],
         known: Mapping[str, WrittenFile],
     ) -> dict[str, WantedFile]:
         wanted_files: dict[str, WantedFile] = {}
         paths, begun_in = (
-            _paths_by_version(left),
+            _paths_by_version(unchanged),
             {file.session: path for path, file in known.items() if file.session},
         )
         fresh: list[Row] = []
@@ -313,7 +313,7 @@ class CraftLayout(MirrorLayout):
         from holdfast.formats.craft.render import index_names, is_index_empty, merge_index
 
         names = {_id_of(path) for path in wanted_files}
-        stems = {wanted.session: _id_of(path) for path, wanted in wanted_files.items()}
+        stems = {file.session: _id_of(path) for path, file in wanted_files.items()}
         files = {craft_fields.shown_id(session.state): stems[session.state.session] for session in sessions}
         ended = {_id_of(path) for path in known if self.holds(path)} - names
         data, index_now = self._read_index(root)
@@ -332,7 +332,7 @@ class CraftLayout(MirrorLayout):
         """The present index and its content; empty if it is unusable."""
         from holdfast.formats.craft.render import index_entries
 
-        path = inside(root, self.index)
+        path = absolute_path(root, self.index)
         if not os.path.lexists(path):
             return None, {}
         data = read_file(path)
@@ -345,9 +345,9 @@ class CraftLayout(MirrorLayout):
         return data, value
 
 
-def _paths_by_version(left: Mapping[str, WrittenFile]) -> dict[tuple[str, str, int], str]:
+def _paths_by_version(unchanged: Mapping[str, WrittenFile]) -> dict[tuple[str, str, int], str]:
     """By session, event and number of events, the path that shows it."""
-    return {(file.session, file.as_of, file.events): path for path, file in left.items() if file.session}
+    return {(file.session, file.as_of, file.events): path for path, file in unchanged.items() if file.session}
 
 
 def _id_of(path: str) -> str:
@@ -383,7 +383,7 @@ def make_layout(name: str, models: Mapping[str, str] | None = None) -> MirrorLay
     return LAYOUTS[name](models)
 
 
-def inside(root: str, path: str) -> str:
+def absolute_path(root: str, path: str) -> str:
     """The full path of a path in a work tree."""
     return os.path.join(root, *path.split("/"))
 
@@ -401,7 +401,7 @@ def _names(folder: str) -> list[str]:
 
 
 def folder_stamp(folder: str) -> int:
-    """Changes whenever a name in the folder does; 0 if there is no folder."""
+    """A value that changes whenever a name in the folder does; 0 if there is no folder."""
     try:
         return os.stat(folder).st_mtime_ns
     except OSError:

@@ -13,11 +13,11 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.text import shorten
 from holdfast.core.times import file_stamp as stamp_of
 from holdfast.formats.convert import state_of
-from holdfast.formats.document_paths import covered, note_words
+from holdfast.formats.document_paths import is_covered, note_words
 from holdfast.formats.import_context import import_context
 from holdfast.formats.mirror import fingerprint
 from holdfast.formats.mirror.base_version import PENDING
-from holdfast.formats.mirror.layouts import MirrorLayout, folder_stamp, inside
+from holdfast.formats.mirror.layouts import MirrorLayout, absolute_path, folder_stamp
 from holdfast.formats.mirror.read_back import MirroredFile, read_back
 from holdfast.formats.mirror.state import MirroredTree, MirrorState, RejectedFile, WrittenFile
 from holdfast.formats.remainder import render_with_remainder as shown_as
@@ -60,7 +60,7 @@ class LockedTree:
         return self.ws.wall.micros() * 1000
 
     def stamps(self, layout: MirrorLayout) -> dict[str, int]:
-        return {folder: folder_stamp(inside(self.root, folder)) for folder in layout.folders}
+        return {folder: folder_stamp(absolute_path(self.root, folder)) for folder in layout.folders}
 
     def as_of(self) -> str:
         """How far the log was before anything was rendered: what is recorded later is new for the next round."""
@@ -103,7 +103,7 @@ class LockedTree:
         written = self.stored.written(self.place.main)
         mirrored = MirroredFile(
             value, layout.rules, shown, made_current, written.__contains__, edited,
-            file_of=lambda place: inside(self.root, layout.part(path, place)),
+            file_of=lambda place: absolute_path(self.root, layout.file_with(path, place)),
         )  # fmt: skip
         imported = read_back(self.ws, mirrored, self.tree.edit_chains.setdefault(layout.name, {}))
         sessions = self.tree.sessions.setdefault(layout.name, [])
@@ -112,12 +112,16 @@ class LockedTree:
             sessions.append(imported.session)
         if source is not None and layout.keeps_file_names:
             self._keep_name(layout, source, imported.session)
-        goes = source in layout.fixed and source not in self.tree.files[layout.name] and not layout.writes_itself
-        self._report_ended(layout, source or path, value, imported.session, "removed" if goes else "written")
+        will_be_removed = (
+            source in layout.fixed and source not in self.tree.files[layout.name] and not layout.writes_itself
+        )
+        self._report_ended(
+            layout, source or path, value, imported.session, "removed" if will_be_removed else "written"
+        )
         notes = [
             note
             for note in imported.notes
-            if imported.new or note.place == (PENDING,) or covered(layout.rules.checked, note.place)
+            if imported.new or note.place == (PENDING,) or is_covered(layout.rules.checked, note.place)
         ]
         for note in notes[:_MAX_NOTES]:
             self.tell(f"{path}: {note_words(note)}.")
@@ -127,26 +131,26 @@ class LockedTree:
 
     def _keep_name(self, layout: MirrorLayout, path: str, session: str) -> None:
         """A session stays in the file that its program started it in, unless it has one already."""
-        there, state = self.tree.files[layout.name], self.ws.store().state(session)
-        if path in there or state is None or any(file.session == session for file in there.values()):
+        written, state = self.tree.files[layout.name], self.ws.store().state(session)
+        if path in written or state is None or any(file.session == session for file in written.values()):
             return
         usual = layout.usual_path(shown_as(state, layout.rules))
-        if path == usual or not os.path.lexists(inside(self.root, usual)):
-            there[path] = WrittenFile(session, "", fingerprint.Fingerprint(0, 0, 0, 0), "", 0)
+        if path == usual or not os.path.lexists(absolute_path(self.root, usual)):
+            written[path] = WrittenFile(session, "", fingerprint.Fingerprint(0, 0, 0, 0), "", 0)
 
     # ── sessions that have ended ─────────────────────────────────────────────────────────────────────────
 
-    def report_ended(self, layout: MirrorLayout, path: str, data: bytes, *, what: str) -> bool:
-        """Whether a file shows an ended session as unfinished; if so, reports that and `what` becomes of the file."""
+    def report_ended(self, layout: MirrorLayout, path: str, data: bytes, *, outcome: str) -> bool:
+        """Report a file that shows an ended session as unfinished, with its `outcome`; returns whether it does."""
         reported = False
         with contextlib.suppress(HoldfastError):
             for _, value in layout.gather(self.root, path, data):
-                reported |= self._report_ended(layout, path, value, None, what)
+                reported |= self._report_ended(layout, path, value, None, outcome)
         return reported
 
-    def _report_ended(self, layout: MirrorLayout, path: str, value: Json, session: str | None, what: str) -> bool:
-        here, store = import_context(self.ws), self.ws.store()
-        tidied = None if session is not None else layout.rules.tidy(value, here)
+    def _report_ended(self, layout: MirrorLayout, path: str, value: Json, session: str | None, outcome: str) -> bool:
+        context, store = import_context(self.ws), self.ws.store()
+        tidied = None if session is not None else layout.rules.tidy(value, context)
         named = [session or ""] if tidied is None else store.find(layout.rules.alias(tidied.document))
         states = [
             state for session_id in named if (state := store.state(session_id)) is not None and not state.deleted
@@ -154,12 +158,12 @@ class LockedTree:
         status = view.status_of(states[0]) if len(states) == 1 else ""
         if status not in FINISHED:
             return False
-        document = (tidied or layout.rules.tidy(value, here)).document
-        if view.status_of(state_of(document, layout.rules, here)) in FINISHED:
+        document = (tidied or layout.rules.tidy(value, context)).document
+        if view.status_of(state_of(document, layout.rules, context)) in FINISHED:
             return False
         short = states[0].session[:8]
         self.tell(
-            f"{path} showed session {short} as unfinished, but it is {status}: {_BECAME[what]}. "
+            f"{path} showed session {short} as unfinished, but it is {status}: {_BECAME[outcome]}. "
             f"To go on from it: holdfast start GOAL --continues {short}"
         )
         return True
@@ -168,9 +172,9 @@ class LockedTree:
 
     def set_aside(self, layout: MirrorLayout, path: str, error: HoldfastError) -> None:
         """Keep a file that could not be read or broke the rules under another name."""
-        full = inside(self.root, path)
+        full = absolute_path(self.root, path)
         aside = self._free_name(path)
-        files.rename(full, inside(self.root, aside), within=self.root)
+        files.rename(full, absolute_path(self.root, aside), within=self.root)
         if path in self.tree.files[layout.name]:
             self.tree.files[layout.name][path].print = fingerprint.Fingerprint(
                 0, 0, 0, 0
@@ -181,12 +185,12 @@ class LockedTree:
     def keep_copy(self, layout: MirrorLayout, path: str, data: bytes, error: HoldfastError) -> None:
         """The same for content that was there an instant ago."""
         aside = self._free_name(path)
-        files.write_atomic(inside(self.root, aside), data, within=self.root)
+        files.write_atomic(absolute_path(self.root, aside), data, within=self.root)
         self._note_aside(layout, path, aside, error)
 
     def _free_name(self, path: str) -> str:
-        aside = free_name(inside(self.root, f"{path}.rejected-{stamp_of(self.ws.now())}"))
-        return f"{path}{aside.removeprefix(inside(self.root, path))}"
+        aside = free_name(absolute_path(self.root, f"{path}.rejected-{stamp_of(self.ws.now())}"))
+        return f"{path}{aside.removeprefix(absolute_path(self.root, path))}"
 
     def _note_aside(self, layout: MirrorLayout, path: str, aside: str, error: HoldfastError) -> None:
         self.tree.reject(layout.name, RejectedFile(path, aside, shorten(error.message, 300), self.ws.now()))
@@ -201,7 +205,7 @@ class LockedTree:
 
 
 def stamp(ws: Workspace) -> str:
-    """Changes with everything recorded, and with the work tree's current session."""
+    """A value that changes whenever something is recorded, and with the work tree's current session."""
     store = ws.existing_store()
     if store is None:
         return ""

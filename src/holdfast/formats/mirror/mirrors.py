@@ -20,7 +20,7 @@ from holdfast.core.text import shorten
 from holdfast.core.times import format_time
 from holdfast.formats import project_files
 from holdfast.formats.mirror import fingerprint, git_ignore
-from holdfast.formats.mirror.layouts import MirrorLayout, folder_stamp, inside, make_layout
+from holdfast.formats.mirror.layouts import MirrorLayout, absolute_path, folder_stamp, make_layout
 from holdfast.formats.mirror.locked_tree import refuse_links, stamp
 from holdfast.formats.mirror.state import MirroredTree, MirrorState, RejectedFile
 from holdfast.machine.locks import PATIENCE, locked
@@ -96,7 +96,7 @@ class Mirrors:
         # If the lock is taken for long, the report is repeated once more.
         with (
             contextlib.suppress(HoldfastError, OSError),
-            locked(self.stored.lock(self._place.root), patience=0, purpose="telling of a deleted file"),
+            locked(self.stored.lock(self._place.root), patience=0, purpose="reporting a deleted file"),
         ):
             tree = self.stored.tree(self._place.root)
             for path in self.deleted & tree.removed.keys():
@@ -170,7 +170,7 @@ class Mirrors:
     def _competing_file(self, name: str) -> ProjectFile | None:
         """The file of a single-session format, if it contains an unfinished session the store does not know."""
         files_here = (
-            project_files.files(self._ws, at_work=True, thorough=True) if name in project_files.SINGLE else []
+            project_files.find_files(self._ws, at_work=True, thorough=True) if name in project_files.SINGLE else []
         )
         return next((file for file in files_here if file.format == name and file.unfinished), None)
 
@@ -194,11 +194,13 @@ class Mirrors:
 
     def committed(self, layout: MirrorLayout) -> list[str]:
         """Files of a format that must not be committed, but are tracked by git."""
-        there = [path for path in layout.fixed if layout.ignored and os.path.lexists(inside(self._place.root, path))]
+        existing = [
+            path for path in layout.fixed if layout.ignored and os.path.lexists(absolute_path(self._place.root, path))
+        ]
         return [
             path
-            for path in there
-            if project_files.is_tracked(self._ws, inside(self._place.root, path), unknown=False)
+            for path in existing
+            if project_files.is_tracked(self._ws, absolute_path(self._place.root, path), unknown=False)
         ]
 
     def _keep_out_of_git(self, layout: MirrorLayout, *, gitignore: bool) -> None:
@@ -224,12 +226,14 @@ class Mirrors:
             tree = self.stored.tree(self._place.root)
             tree.came[name] = len(self.stored.sessions(self._place.root))
             for path, why in unreadable:
-                aside = project_files.set_aside(self._ws, inside(self._place.root, path))
-                kept = f"{posixpath.dirname(path)}/{os.path.basename(aside)}"
-                tree.reject(name, RejectedFile(path, kept, why, self._ws.now()))
+                aside = project_files.set_aside(self._ws, absolute_path(self._place.root, path))
+                aside_path = f"{posixpath.dirname(path)}/{os.path.basename(aside)}"
+                tree.reject(name, RejectedFile(path, aside_path, why, self._ws.now()))
                 self._ws.note(f"{path} was kept as {os.path.basename(aside)}: {why}.")
             # Files deleted while nothing was mirrored stop no session.
-            for path in [path for path in tree.files.get(name, {}) if not os.path.lexists(inside(tree.root, path))]:
+            for path in [
+                path for path in tree.files.get(name, {}) if not os.path.lexists(absolute_path(tree.root, path))
+            ]:
                 del tree.files[name][path]
                 tree.removed.pop(path, None)
             self.stored.save(tree)
@@ -263,14 +267,14 @@ class Mirrors:
         tree = self.stored.tree(self._place.root)
         mirrors: list[MirrorStatus] = []
         for item in self.formats():
-            there = tree.files.get(item.name, {})
+            written = tree.files.get(item.name, {})
             refused = {
                 path: foreign.reason for path, foreign in tree.foreign.get(item.name, {}).items() if foreign.reason
             }
             left_alone = {**refused, **tree.left_alone.get(item.name, {})}
             mirrors.append(
                 MirrorStatus(
-                    item.name, sorted(there), max((file.at for file in there.values()), default=None),
+                    item.name, sorted(written), max((file.at for file in written.values()), default=None),
                     item.name in changed or bool(left_alone) or self._differs(tree, item),
                     tree.rejected.get(item.name, []),
                     left_alone, tree.failures.get(item.name),
@@ -280,20 +284,20 @@ class Mirrors:
 
     def _differs(self, tree: MirroredTree, layout: MirrorLayout) -> bool:
         """Whether a file is not as we left it. One look, and one read of what was touched."""
-        there, root = tree.files.get(layout.name, {}), self._place.root
+        written, root = tree.files.get(layout.name, {}), self._place.root
         foreign = tree.foreign.get(layout.name, {})
         with contextlib.suppress(HoldfastError):
-            for path, file in there.items():
-                now = fingerprint.take(inside(root, path), self._nanos())
+            for path, file in written.items():
+                now = fingerprint.take(absolute_path(root, path), self._nanos())
                 if now is None:
                     return True
                 if (not now.matches(file.print) or file.print.is_young) and file.hash:
-                    if fingerprint.hash_of(fingerprint.read(inside(root, path))) != file.hash:
+                    if fingerprint.hash_of(fingerprint.read(absolute_path(root, path))) != file.hash:
                         return True
                 elif not now.matches(file.print):
                     return True
             return any(
-                path not in there and path not in foreign and os.path.lexists(inside(root, path))
+                path not in written and path not in foreign and os.path.lexists(absolute_path(root, path))
                 for path in layout.fixed
             )
         return True
@@ -306,12 +310,12 @@ class Mirrors:
         root = self._place.root
         unusable: list[tuple[str, str]] = []
         for path in layout.fixed:
-            if not os.path.lexists(inside(root, path)):
+            if not os.path.lexists(absolute_path(root, path)):
                 continue
             at_fault = path
             try:
                 refuse_links(root, path)
-                fingerprint.take(inside(root, path), 0)
+                fingerprint.take(absolute_path(root, path), 0)
                 data = layout.content(root, path)
                 if git_ignore.unmerged_reason(data) is None:
                     for where, value in layout.gather(root, path, data):
@@ -333,7 +337,7 @@ class Mirrors:
         """How to recover what an unusable file contains; None if there is nothing to recover."""
         if layout.name not in project_files.SINGLE:
             return f"holdfast validate {path} shows what is wrong with it."
-        files_here = project_files.files(self._ws, at_work=True, thorough=True)
+        files_here = project_files.find_files(self._ws, at_work=True, thorough=True)
         file = next((file for file in files_here if file.format == layout.name), None)
         if file is None:
             return None
@@ -351,26 +355,27 @@ class Mirrors:
     def _untouched(self, tree: MirroredTree, layout: MirrorLayout) -> bool:
         """One `stat` per file: whether everything is as we left it."""
         root, now = self._place.root, self._nanos()
-        there, foreign = tree.files.get(layout.name, {}), tree.foreign.get(layout.name, {})
+        written, foreign = tree.files.get(layout.name, {}), tree.foreign.get(layout.name, {})
         if layout.name in tree.failures or tree.left_alone.get(layout.name):
             return False
-        for path, file in there.items():
-            seen = fingerprint.take(inside(root, path), now)
-            if seen is None or not seen.matches(file.print):
+        for path, file in written.items():
+            disk_print = fingerprint.take(absolute_path(root, path), now)
+            if disk_print is None or not disk_print.matches(file.print):
                 return False
             # Worth saving once it is no longer young, so that the next look need not read the file.
             if (file.print.is_young and file.hash) and (
-                not seen.is_young or fingerprint.hash_of(fingerprint.read(inside(root, path))) != file.hash
+                not disk_print.is_young
+                or fingerprint.hash_of(fingerprint.read(absolute_path(root, path))) != file.hash
             ):
                 return False
-        for path in {*foreign, *layout.fixed} - there.keys():
-            seen = fingerprint.take(inside(root, path), now)
+        for path in {*foreign, *layout.fixed} - written.keys():
+            disk_print = fingerprint.take(absolute_path(root, path), now)
             if path not in foreign:
-                if seen is not None:
+                if disk_print is not None:
                     return False
-            elif seen is None or not seen.matches(foreign[path].print) or foreign[path].print.is_young:
+            elif disk_print is None or not disk_print.matches(foreign[path].print) or foreign[path].print.is_young:
                 return False
-        stamps = {folder: folder_stamp(inside(root, folder)) for folder in layout.folders}
+        stamps = {folder: folder_stamp(absolute_path(root, folder)) for folder in layout.folders}
         return stamps == tree.listed.get(layout.name, {})
 
     def _is_current(self, tree: MirroredTree, layout: MirrorLayout) -> bool:

@@ -13,11 +13,11 @@ from holdfast.core.secrets.patterns import redact_document
 from holdfast.core.text import shorten
 from holdfast.core.times import SECOND
 from holdfast.formats.base import FormatNote
-from holdfast.formats.document_paths import at, covered
-from holdfast.formats.entries import same
-from holdfast.formats.import_ import ImportedDocument, import_document, prepare
+from holdfast.formats.document_paths import is_covered, value_at
+from holdfast.formats.entries import is_same
+from holdfast.formats.import_ import ImportedDocument, import_document, prepare_document
 from holdfast.formats.import_context import configured, import_context
-from holdfast.formats.merge import merged
+from holdfast.formats.merge import merge_documents
 from holdfast.formats.mirror.base_version import (
     MAX_VERSIONS,
     OLDER,
@@ -28,7 +28,7 @@ from holdfast.formats.mirror.base_version import (
     find_base,
     is_older,
     known_versions,
-    pending,
+    pending_tasks,
 )
 from holdfast.formats.mirror.edits import (
     BrokenRule,
@@ -111,7 +111,7 @@ def read_back(ws: Workspace, file: MirroredFile, edit_chains: dict[str, list[str
                 file=None if file.file_of is None else file.file_of(("state",)),
             )
         imported = import_document(ws, file.value, rules, of_project=True)
-        return _made_current(ws, imported, rules) if file.made_current else imported
+        return _make_current(ws, imported, rules) if file.made_current else imported
     _refuse_contradictions(file.value, tidied.document, state, rules)
     _refuse(broken_rules(file.value, tidied.document, rules, context), file.file_of)
     edit = _Edit(ws, file._replace(rules=rules), state.session, ours, tidied, edit_chains.get(state.session, ()))
@@ -123,7 +123,7 @@ def _tidy(value: Json, rules: Format, context: ImportContext) -> _Tidied:
     notes = [
         note
         for note in tidied.notes
-        if _differs(note.place, value, tidied.document, rules) or _set_aside(note.place, value, tidied.document)
+        if _total_differs(note.place, value, tidied.document, rules) or _set_aside(note.place, value, tidied.document)
     ]
     return _Tidied(tidied.document, notes)
 
@@ -169,7 +169,7 @@ class _Edit:
             edit_chains[self._session] = self._next_chain(self._base, document, last, merged_edit.events)
             for session in [*edit_chains][:-_MAX_CHAINS]:
                 del edit_chains[session]
-        notes = [*self._tidied.notes, *notes, *_notes_of(merged_edit.removed_tasks)]
+        notes = [*self._tidied.notes, *notes, *_notes_on_tasks(merged_edit.removed_tasks)]
         return ImportedDocument(self._session, False, merged_edit.events, merged_edit.conflicts, notes)
 
     def _checked(self, context: ImportContext) -> tuple[Document, list[FormatNote]]:
@@ -178,7 +178,7 @@ class _Edit:
         # What was left out is as it was in the version they had: later changes need not fit theirs.
         version = self._ours if base is None else base
         document = _without_assumptions(self._file.value, self._tidied.document, version, rules)
-        document, notes = prepare(self._ws, document, rules, context)
+        document, notes = prepare_document(self._ws, document, rules, context)
         if is_older(document, base, rules):
             raise Refused(OLDER, hint="To compare it with the session: holdfast convert FILE --to craft")
         versions = [self._ours] if base is None else [self._ours, base]
@@ -195,7 +195,7 @@ class _Edit:
         versions: Callable[[], KnownVersions] = partial(
             known_versions, self._events, rules, self._file.was_written, self._edit_chain
         )
-        if pending(self._ours) <= pending(self._redacted):
+        if pending_tasks(self._ours) <= pending_tasks(self._redacted):
             versions = KnownVersions  # a list left out as a whole removes nothing
         with ws.transaction(about=session) as transaction:
             merged_edit = merge_edit(
@@ -212,7 +212,7 @@ class _Edit:
 
     def _next_chain(self, base: Version, document: Document, last: Position | None, events: int) -> list[str]:
         store = self._ws.store()
-        chain = [*base.edit_chain, *_latest(store, self._session, last, events)]
+        chain = [*base.edit_chain, *_latest_hashes(store, self._session, last, events)]
         if _is_shown_as(document, store, self._session, self._file.rules):
             chain.append(chain[-1])
         return chain if len(chain) <= MAX_VERSIONS else chain[-1:]
@@ -222,10 +222,10 @@ def _is_shown_as(document: Document, store: Store, session: str, rules: Format) 
     """Whether the session is shown exactly as a document has it, apart from computed values."""
     state = store.state(session)
     now = None if state is None or state.deleted else shown_as(state, rules)
-    return now is not None and same(merged(now, now, document, rules).document, now)
+    return now is not None and is_same(merge_documents(now, now, document, rules).document, now)
 
 
-def _notes_of(left_out: RemovedTasks) -> Iterator[FormatNote]:
+def _notes_on_tasks(left_out: RemovedTasks) -> Iterator[FormatNote]:
     dropped = [moved.text for moved in left_out.moved if moved.became is None]
     if left_out.kept:
         yield _note(left_out.kept, "left out, but may have been added after the file was read: still pending")
@@ -242,25 +242,25 @@ def _note(texts: Sequence[str], outcome: str) -> FormatNote:
     return FormatNote((PENDING,), f"{named}{more} {'was' if len(texts) == 1 else 'were'} {outcome}")
 
 
-def _differs(place: Place, value: Json, made: Document, rules: Format) -> bool:
+def _total_differs(place: Place, value: Json, tidied: Document, rules: Format) -> bool:
     """Whether somebody's total differs from what their entries add up to. If times are in whole seconds, less than
     one second is no difference.
     """
-    theirs, counted = at(value, place), at(made, place)
+    theirs, ours = value_at(value, place), value_at(tidied, place)
     return (
-        covered(rules.checked, place)
+        is_covered(rules.checked, place)
         and isinstance(theirs, int)
-        and isinstance(counted, int)
-        and abs(theirs - counted) >= SECOND
+        and isinstance(ours, int)
+        and abs(theirs - ours) >= SECOND
     )
 
 
-def _set_aside(place: Place, value: Json, made: Document) -> bool:
-    holder = at(made, place[:-1])
-    return isinstance(holder, dict) and set_aside(str(place[-1]), at(value, place), holder)
+def _set_aside(place: Place, value: Json, tidied: Document) -> bool:
+    holder = value_at(tidied, place[:-1])
+    return isinstance(holder, dict) and set_aside(str(place[-1]), value_at(value, place), holder)
 
 
-def _latest(store: Store, session: str, last: Position | None, count: int) -> list[str]:
+def _latest_hashes(store: Store, session: str, last: Position | None, count: int) -> list[str]:
     """The hashes of the last `count` events of one writer, up to its last one then."""
     if last is None or not count:
         return []
@@ -326,9 +326,9 @@ def _statuses(document: Json, rules: Format) -> Iterator[tuple[str, Json]]:
             for entry in _objects(phase.get("tasks"))
         ]
     for where, status in places:
-        meant = rules.field(where, status) if isinstance(status, str) else None
-        if meant is not None:
-            yield meant
+        field = rules.field(where, status) if isinstance(status, str) else None
+        if field is not None:
+            yield field
 
 
 def _objects(value: Json) -> list[dict[str, Json]]:
@@ -340,7 +340,7 @@ def _edited_at(edited: int | None, state: State, now: int) -> int:
     return edited if edited is not None and state.time.start <= edited <= now else now
 
 
-def _made_current(ws: Workspace, imported: ImportedDocument, rules: Format) -> ImportedDocument:
+def _make_current(ws: Workspace, imported: ImportedDocument, rules: Format) -> ImportedDocument:
     """Make a session current that somebody started by writing its file, if it is unfinished."""
     store = ws.store()
     state = store.state(imported.session)

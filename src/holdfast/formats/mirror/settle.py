@@ -19,7 +19,7 @@ from holdfast.core.events import SessionPaused
 from holdfast.core.text import shorten
 from holdfast.core.wording import FILE_DELETED
 from holdfast.formats.mirror import fingerprint, git_ignore
-from holdfast.formats.mirror.layouts import MirrorLayout, folder_stamp, inside
+from holdfast.formats.mirror.layouts import MirrorLayout, absolute_path, folder_stamp
 from holdfast.formats.mirror.locked_tree import LockedTree, refuse_links, stamp
 from holdfast.formats.mirror.state import ForeignFile, MirrorState, RemovedFile, WrittenFile
 from holdfast.formats.mirror.write import MirrorWriter
@@ -44,19 +44,19 @@ def sweep(locked_tree: LockedTree, layout: MirrorLayout) -> None:
     known = locked_tree.tree.files.get(layout.name, {})
     paths = dict.fromkeys([*layout.folders, *map(os.path.dirname, (*layout.fixed, *known))])
     for folder in list(paths)[:_MAX_FOLDERS]:
-        full = inside(locked_tree.root, folder)
+        full = absolute_path(locked_tree.root, folder)
         for path in files.temporaries(full) if os.path.isdir(full) and not os.path.islink(full) else ():
             with contextlib.suppress(OSError, HoldfastError):
                 _clear(locked_tree, layout, f"{folder}/{os.path.basename(path)}")
 
 
 def _clear(locked_tree: LockedTree, layout: MirrorLayout, path: str) -> None:
-    full = inside(locked_tree.root, path)
-    seen = fingerprint.take(full, locked_tree.nanos())
-    if seen is None or seen.at - max(seen.changed, seen.touched) < _OLD:
+    full = absolute_path(locked_tree.root, path)
+    disk_print = fingerprint.take(full, locked_tree.nanos())
+    if disk_print is None or disk_print.at - max(disk_print.changed, disk_print.touched) < _OLD:
         return
     data = fingerprint.read(full)
-    if layout.is_torn(_named(layout, path), data) or not locked_tree.is_news(data, None):
+    if layout.is_torn(_virtual_name(layout, path), data) or not locked_tree.is_news(data, None):
         os.unlink(full)
         return
     why = Refused("a killed writer had just replaced it")
@@ -64,7 +64,7 @@ def _clear(locked_tree: LockedTree, layout: MirrorLayout, path: str) -> None:
     os.unlink(full)
 
 
-def _named(layout: MirrorLayout, path: str) -> str:
+def _virtual_name(layout: MirrorLayout, path: str) -> str:
     """A name that tells how to read the content: the kind of file in its folder."""
     return path + (".yaml" if layout.writes_itself else ".json")
 
@@ -104,12 +104,12 @@ def settle(
             raise
     else:
         return
-    mine = stored.ask(root)
+    request = stored.ask(root)
     until = monotonic() + patience
-    while everything or again or stored.tree(root).served < mine:
+    while everything or again or stored.tree(root).served < request:
         try:
             with locked(stored.lock(root), patience=_LOOK_AGAIN, purpose=_PURPOSE):
-                if everything or again or stored.tree(root).served < mine:
+                if everything or again or stored.tree(root).served < request:
                     _settle_for_all(ws, stored, formats, tell, everything=everything, again=again)
                 return
         except Busy:
@@ -127,17 +127,17 @@ def _settle_for_all(
     again: bool,
 ) -> None:
     for _ in range(_MAX_TURNS):
-        before, asked = stamp(ws), stored.asked(ws.place.root)
+        before, requests = stamp(ws), stored.asked(ws.place.root)
         locked_tree = LockedTree(ws, stored, stored.tree(ws.place.root), tell)
         for file in [
             file for layout in formats if again for file in locked_tree.tree.files.get(layout.name, {}).values()
         ]:
             file.as_of = ""
         _settle(locked_tree, formats, everything=everything)
-        locked_tree.tree.served = asked
+        locked_tree.tree.served = requests
         stored.save(locked_tree.tree)
         # A process that recorded something meanwhile waits to be served.
-        if (stamp(ws), stored.asked(ws.place.root)) == (before, asked):
+        if (stamp(ws), stored.asked(ws.place.root)) == (before, requests):
             break
     stored.count_anew(locked_tree.tree)
 
@@ -166,7 +166,10 @@ class _Settlement:
             for layout in formats
             for path in layout.fixed
             if layout.deleting_stops
-            and (layout.name in locked.tree.failures or not folder_stamp(os.path.dirname(inside(locked.root, path))))
+            and (
+                layout.name in locked.tree.failures
+                or not folder_stamp(os.path.dirname(absolute_path(locked.root, path)))
+            )
         }
 
     def settled(self, layout: MirrorLayout, *, everything: bool) -> bool:
@@ -193,10 +196,10 @@ class _Settlement:
 
     def _read_all(self, layout: MirrorLayout, *, everything: bool) -> bool:
         tree, locked = self._tree, self._locked
-        there = tree.files.setdefault(layout.name, {})
+        written = tree.files.setdefault(layout.name, {})
         foreign = tree.foreign.setdefault(layout.name, {})
         left_alone = tree.left_alone[layout.name] = {}
-        paths = dict.fromkeys([*there, *foreign, *layout.fixed])
+        paths = dict.fromkeys([*written, *foreign, *layout.fixed])
         if everything or locked.stamps(layout) != tree.listed.get(layout.name, {}):
             paths.update(dict.fromkeys(layout.listed(self._root)))
         unmerged = git_ignore.unmerged_paths(locked.place)
@@ -205,34 +208,34 @@ class _Settlement:
             if path in unmerged:
                 self._leave_alone(left_alone, path, "git has not merged it yet")
                 continue
-            seen = fingerprint.take(inside(self._root, path), locked.nanos())
-            if seen is None and layout.deleting_stops and path in there and path not in self._lost:
-                seen = self._wait_for(path)
-                taken |= seen is None and self._stop(path, there[path].session)
-            if seen is None:
+            disk_print = fingerprint.take(absolute_path(self._root, path), locked.nanos())
+            if disk_print is None and layout.deleting_stops and path in written and path not in self._lost:
+                disk_print = self._wait_for(path)
+                taken |= disk_print is None and self._stop(path, written[path].session)
+            if disk_print is None:
                 foreign.pop(path, None)
                 continue
-            known = there[path].print if path in there else foreign[path].print if path in foreign else None
-            if not layout.holds(path) or (known is not None and seen.matches(known) and not known.is_young):
+            known = written[path].print if path in written else foreign[path].print if path in foreign else None
+            if not layout.holds(path) or (known is not None and disk_print.matches(known) and not known.is_young):
                 continue
-            taken |= self._read_file(layout, path, seen)
+            taken |= self._read_file(layout, path, disk_print)
         return taken
 
     def _wait_for(self, path: str) -> Fingerprint | None:
         """Give programs that delete a file before they write it again some time to do so."""
-        full = inside(self._root, path)
+        full = absolute_path(self._root, path)
         for wait in _WAITS:
             if self._locked.nanos() - folder_stamp(os.path.dirname(full)) >= _RECENT:
                 break
             time.sleep(wait)
-            seen = fingerprint.take(full, self._locked.nanos())
-            if seen is not None:
-                return seen
+            disk_print = fingerprint.take(full, self._locked.nanos())
+            if disk_print is not None:
+                return disk_print
         return fingerprint.take(full, self._locked.nanos())
 
     def _stop(self, path: str, session: str) -> bool:
         """Pause the session whose file was deleted: that is how another program stops it. True if that was news."""
-        ws, deleted = self._locked.ws, folder_stamp(os.path.dirname(inside(self._root, path))) // 1_000_000
+        ws, deleted = self._locked.ws, folder_stamp(os.path.dirname(absolute_path(self._root, path))) // 1_000_000
         state = ws.store().state(session) if session else None
         if state is None or ws.store().current(self._root) != session or ws.is_read_only(session):
             return False
@@ -252,28 +255,28 @@ class _Settlement:
         left_alone[path] = why
         self._locked.tell(f"{path} is left alone: {why}.")
 
-    def _read_file(self, layout: MirrorLayout, path: str, seen: Fingerprint) -> bool:
+    def _read_file(self, layout: MirrorLayout, path: str, disk_print: Fingerprint) -> bool:
         tree, locked = self._tree, self._locked
         file = tree.files[layout.name].get(path)
-        if file is not None and not file.hash and seen.matches(file.print):
-            file.print = seen  # only appended to: its size is enough
+        if file is not None and not file.hash and disk_print.matches(file.print):
+            file.print = disk_print  # only appended to: its size is enough
             return False
         data = layout.content(self._root, path)
         hashed = fingerprint.hash_of(data)
         if file is not None and hashed == file.hash:
-            file.print = seen
+            file.print = disk_print
             return False
         if hashed in locked.read_hashes:
-            self._note_read(layout, path, hashed, seen)
+            self._note_read(layout, path, hashed, disk_print)
             return False
         known = tree.foreign[layout.name].get(path)
         if known is not None and known.hash == hashed:
             tree.foreign[layout.name][path] = ForeignFile(
-                seen, known.reason, hashed
+                disk_print, known.reason, hashed
             )  # unchanged, and reported already
             return False
         if locked.stored.knows(locked.place.main, hashed) and not self._may_be_restored_by_hand(layout, file):
-            self._note_restored(layout, path, data, ForeignFile(seen, "", hashed))
+            self._note_restored(layout, path, data, ForeignFile(disk_print, "", hashed))
             return False
         why = git_ignore.unmerged_reason(data)
         if why is not None:
@@ -281,7 +284,7 @@ class _Settlement:
             return False
         try:
             values = self._documents(layout, path, data)
-            edited = seen.changed // 1_000_000
+            edited = disk_print.changed // 1_000_000
             taken = [
                 locked.record(layout, where, value, made_current=path in layout.fixed, edited=edited, source=path)
                 for where, value in values
@@ -290,9 +293,9 @@ class _Settlement:
             self._leave_alone(tree.left_alone[layout.name], path, error.message)
             return False
         except (Invalid, Refused, Damaged) as error:
-            return self._refuse(layout, path, error, ForeignFile(seen, shorten(error.message, 300), hashed))
+            return self._refuse(layout, path, error, ForeignFile(disk_print, shorten(error.message, 300), hashed))
         locked.read_hashes.add(hashed)
-        self._note_read(layout, path, hashed, seen)
+        self._note_read(layout, path, hashed, disk_print)
         return any(taken)
 
     def _may_be_restored_by_hand(self, layout: MirrorLayout, file: WrittenFile | None) -> bool:
@@ -303,7 +306,7 @@ class _Settlement:
             layout.deleting_stops and file is not None and file.session in self._tree.edit_chains.get(layout.name, {})
         )
 
-    def _note_restored(self, layout: MirrorLayout, path: str, data: bytes, seen: ForeignFile) -> None:
+    def _note_restored(self, layout: MirrorLayout, path: str, data: bytes, foreign: ForeignFile) -> None:
         """A checkout, a stash or a copy restored an earlier version: not an edit.
 
         If no file belongs there any more, since its session has ended, it is removed: the log has all of it. What git
@@ -313,24 +316,24 @@ class _Settlement:
             self._locked,
             layout.writes_itself or path not in layout.fixed or path in self._tree.files[layout.name],
         )
-        tracked = not stays and is_tracked(locked.ws, inside(self._root, path))
-        if locked.report_ended(layout, path, data, what="left" if tracked else "written" if stays else "removed"):
+        tracked = not stays and is_tracked(locked.ws, absolute_path(self._root, path))
+        if locked.report_ended(layout, path, data, outcome="left" if tracked else "written" if stays else "removed"):
             if layout.writes_itself:
                 self._make_due(layout, path)
             elif not stays and not tracked:
-                locked.read_hashes.add(seen.hash)
+                locked.read_hashes.add(foreign.hash)
         if path not in self._tree.files[layout.name]:
-            self._tree.foreign[layout.name][path] = seen
+            self._tree.foreign[layout.name][path] = foreign
 
-    def _note_read(self, layout: MirrorLayout, path: str, hashed: str, seen: Fingerprint) -> None:
+    def _note_read(self, layout: MirrorLayout, path: str, hashed: str, disk_print: Fingerprint) -> None:
         """Remember that a file was read: it is not new until it changes again."""
         file = self._tree.files[layout.name].get(path)
         if file is None and not (layout.writes_itself and path in layout.fixed):
-            self._tree.foreign[layout.name][path] = ForeignFile(seen, "", hashed)
+            self._tree.foreign[layout.name][path] = ForeignFile(disk_print, "", hashed)
         elif file is None:
-            self._tree.files[layout.name][path] = WrittenFile("", hashed, seen, "", self._locked.ws.now())
+            self._tree.files[layout.name][path] = WrittenFile("", hashed, disk_print, "", self._locked.ws.now())
         elif layout.writes_itself:
-            file.print = seen
+            file.print = disk_print
             file.hash = hashed if file.hash else ""
             self._make_due(layout, path)
 
@@ -348,21 +351,23 @@ class _Settlement:
             try:
                 return layout.gather(self._root, path, data)
             except (Invalid, Damaged):
-                seen = fingerprint.take(inside(self._root, path), self._locked.nanos())
-                if seen is None or abs(seen.at - seen.changed) >= _RECENT:  # filled since we looked at the clock
+                disk_print = fingerprint.take(absolute_path(self._root, path), self._locked.nanos())
+                if (
+                    disk_print is None or abs(disk_print.at - disk_print.changed) >= _RECENT
+                ):  # filled since we looked at the clock
                     raise
             time.sleep(wait)
             data = layout.content(self._root, path)
         return layout.gather(self._root, path, data)
 
-    def _refuse(self, layout: MirrorLayout, path: str, error: HoldfastError, seen: ForeignFile) -> bool:
+    def _refuse(self, layout: MirrorLayout, path: str, error: HoldfastError, foreign: ForeignFile) -> bool:
         """Set aside a file that breaks the rules if one of ours belongs there; otherwise leave it alone."""
         broken = self._file_at_fault(layout, error) or path
-        there = self._tree.files[layout.name]
-        if not layout.may_be_set_aside(broken) or (broken not in there and broken not in layout.fixed):
-            self._tree.foreign[layout.name][path] = seen
-            if path in there:
-                there[path].print = seen.print  # reported once
+        written = self._tree.files[layout.name]
+        if not layout.may_be_set_aside(broken) or (broken not in written and broken not in layout.fixed):
+            self._tree.foreign[layout.name][path] = foreign
+            if path in written:
+                written[path].print = foreign.print  # reported once
                 self._locked.tell(f"{path} is left alone: {error.message}.")
             else:
                 self._left_alone[path] = error.message
@@ -372,19 +377,19 @@ class _Settlement:
             # It contains others' entries too: it stays, a copy is set aside, and ours are written again.
             self._locked.read_hashes.add(fingerprint.hash_of(data))
             self._locked.keep_copy(layout, broken, data, error)
-            self._note_read(layout, broken, fingerprint.hash_of(data), seen.print)
+            self._note_read(layout, broken, fingerprint.hash_of(data), foreign.print)
             return True
         self._locked.set_aside(layout, broken, error)
-        left = layout.salvaged(broken, data)
-        if left is not None:
-            write_atomic(inside(self._root, broken), left, within=self._root)
+        salvaged = layout.salvage_entries(broken, data)
+        if salvaged is not None:
+            write_atomic(absolute_path(self._root, broken), salvaged, within=self._root)
         return True
 
     def _report_left_alone(self, layout: MirrorLayout) -> None:
         """Report files that were not read, once it is known which of them were set aside."""
-        there, foreign = self._tree.files[layout.name], self._tree.foreign[layout.name]
+        written, foreign = self._tree.files[layout.name], self._tree.foreign[layout.name]
         for path, why in self._left_alone.items():
-            if path in there:
+            if path in written:
                 foreign.pop(path, None)  # set aside and reported
             else:
                 self._locked.tell(f"{path} is left alone: {why}.")

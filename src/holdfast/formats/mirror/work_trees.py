@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core.decode import decodable
 from holdfast.core.errors import HoldfastError
 from holdfast.formats.mirror.follower import mirrors_of
-from holdfast.formats.mirror.layouts import inside
+from holdfast.formats.mirror.layouts import absolute_path
 from holdfast.formats.mirror.state import MirrorState
 from holdfast.machine import files
 
@@ -80,5 +80,7 @@ def _folders(ws: Workspace) -> Iterator[str]:
     root = ws.place.root
     tree = mirrors_of(ws).stored.tree(root)
     for layout in mirrors_of(ws).formats():
-        yield from (inside(root, folder) for folder in layout.folders)
-        yield from (os.path.dirname(inside(root, path)) for path in (*layout.fixed, *tree.files.get(layout.name, ())))
+        yield from (absolute_path(root, folder) for folder in layout.folders)
+        yield from (
+            os.path.dirname(absolute_path(root, path)) for path in (*layout.fixed, *tree.files.get(layout.name, ()))
+        )

@@ -16,7 +16,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.formats.mirror import fingerprint, git_ignore
-from holdfast.formats.mirror.layouts import MirrorLayout, ShownSession, WantedFile, inside
+from holdfast.formats.mirror.layouts import MirrorLayout, ShownSession, WantedFile, absolute_path
 from holdfast.formats.mirror.locked_tree import LockedTree, refuse_links
 from holdfast.formats.mirror.state import WrittenFile
 from holdfast.machine import files
@@ -54,8 +54,8 @@ def with_alias(ws: Workspace, state: State, format_name: str) -> State:
         number = 1
         while store.find(alias := name(state, number)):
             number += 1
-        given = AliasGiven(format=format_name, id=alias)
-        transaction.record(state.session, Draft(given, state.updated_at, ws.recorder.actor))
+        alias_given = AliasGiven(format=format_name, id=alias)
+        transaction.record(state.session, Draft(alias_given, state.updated_at, ws.recorder.actor))
         return transaction.state(state.session)
 
 
@@ -92,14 +92,16 @@ class MirrorWriter:
 
     def write_all(self, layout: MirrorLayout) -> bool:
         """Write what is out of date; True if somebody wrote at the same moment."""
-        there = self._tree.files.setdefault(layout.name, {})
+        written = self._tree.files.setdefault(layout.name, {})
         showing = self._showing(layout)
-        late = self._update_files(layout, showing) if layout.writes_itself else self._write_wanted(layout, showing)
+        was_displaced = (
+            self._update_files(layout, showing) if layout.writes_itself else self._write_wanted(layout, showing)
+        )
         foreign = self._tree.foreign.setdefault(layout.name, {})
-        for path in [path for path, file in foreign.items() if path in there and not file.reason]:
+        for path in [path for path, file in foreign.items() if path in written and not file.reason]:
             del foreign[path]
         self._list(layout)
-        return late
+        return was_displaced
 
     def _list(self, layout: MirrorLayout) -> None:
         """Remember the folders as they are, unless something new appeared in one meanwhile."""
@@ -110,59 +112,65 @@ class MirrorWriter:
             *self._tree.left_alone.get(layout.name, ()),
         }
         new = any(path not in known and layout.holds(path) for path in layout.listed(self._root))
-        sure = {folder: 0 if new or now - at < _TICK else at for folder, at in stamps.items()}
-        self._tree.listed[layout.name] = {folder: sure[folder] if at else 0 for folder, at in stamps.items()}
+        certain_stamps = {folder: 0 if new or now - at < _TICK else at for folder, at in stamps.items()}
+        self._tree.listed[layout.name] = {
+            folder: certain_stamps[folder] if at else 0 for folder, at in stamps.items()
+        }
 
     # ── one by one ───────────────────────────────────────────────────────────────────────────────────────
 
     def _write_wanted(self, layout: MirrorLayout, showing: Sequence[ShownSession]) -> bool:
-        there = self._tree.files[layout.name]
+        written = self._tree.files[layout.name]
         left_alone = self._tree.left_alone.get(layout.name, {})
         as_left = {
-            path: file for path, file in there.items() if path not in left_alone and self._is_as_left(path, file)
+            path: file for path, file in written.items() if path not in left_alone and self._is_as_left(path, file)
         }
         self._check_indexes(layout, {*as_left, *left_alone})
-        wanted = self._without_removed(layout, layout.wanted(self._root, showing, as_left, there), showing)
+        wanted = self._without_removed(layout, layout.wanted(self._root, showing, as_left, written), showing)
         as_of = {session.state.session: session.as_of for session in showing}
         counts = {session.state.session: session.state.count for session in showing}
-        before = {*there}
+        before = {*written}
         due = {
-            path: want
-            for path, want in wanted.items()
-            if path not in left_alone and want.data is not None and self._is_due(there, path, want.data, want.session)
+            path: file
+            for path, file in wanted.items()
+            if path not in left_alone
+            and file.data is not None
+            and self._is_due(written, path, file.data, file.session)
         }
         # A file that somebody wrote exactly as we would have is one of our versions.
-        new = [want for path, want in wanted.items() if path in due or (path in there and path not in before)]
+        new = [file for path, file in wanted.items() if path in due or (path in written and path not in before)]
         if new:
-            hashes = [fingerprint.hash_of(want.data or b"") for want in new]
-            events = dict.fromkeys(as_of[want.session] for want in new if want.session in as_of)
+            hashes = [fingerprint.hash_of(file.data or b"") for file in new]
+            events = dict.fromkeys(as_of[file.session] for file in new if file.session in as_of)
             self._locked.stored.know(self._locked.place.main, [*hashes, *events])
         if due:
             self._keep_out_of_git(layout)
-        late = False
-        for path, want in due.items():
-            data = want.data or b""
-            late |= self._write_file(layout, path, data, want.merged)
-            self._remember(there, path, WrittenFile(want.session, fingerprint.hash_of(data), NO_FINGERPRINT, "", 0))
-        for path, want in wanted.items():
-            if path in there:
-                there[path].as_of = as_of.get(want.session, "")
-                there[path].events = counts.get(want.session, 0)
-        for path in [path for path in there if path not in wanted and path not in left_alone]:
-            late |= self._remove_file(layout, path, there.pop(path))
+        was_displaced = False
+        for path, file in due.items():
+            data = file.data or b""
+            was_displaced |= self._write_file(layout, path, data, file.merged)
+            self._remember(written, path, WrittenFile(file.session, fingerprint.hash_of(data), NO_FINGERPRINT, "", 0))
+        for path, file in wanted.items():
+            if path in written:
+                written[path].as_of = as_of.get(file.session, "")
+                written[path].events = counts.get(file.session, 0)
+        for path in [path for path in written if path not in wanted and path not in left_alone]:
+            was_displaced |= self._remove_file(layout, path, written.pop(path))
         foreign = self._tree.foreign.get(layout.name, {})
         for path in layout.fixed:
             # An ended session that somebody put there: it has been read, and is in the archive.
             foreign_file = foreign.get(path)
             if foreign_file is not None and path not in wanted and foreign_file.hash in self._locked.read_hashes:
-                late |= self._remove_file(layout, path, WrittenFile("", foreign_file.hash, foreign_file.print, "", 0))
+                was_displaced |= self._remove_file(
+                    layout, path, WrittenFile("", foreign_file.hash, foreign_file.print, "", 0)
+                )
                 del foreign[path]
-        return late
+        return was_displaced
 
     def _check_indexes(self, layout: MirrorLayout, sound: Collection[str]) -> None:
         """Set aside an unusable index. It is rebuilt, and nothing is lost."""
         for path in layout.indexes:
-            full = inside(self._root, path)
+            full = absolute_path(self._root, path)
             if path in sound or fingerprint.take(full, self._locked.nanos()) is None:
                 continue
             try:
@@ -181,7 +189,7 @@ class MirrorWriter:
         for path in [path for path in removed if layout.holds(path)]:
             session = removed[path].session
             stays = path in wanted and wanted[path].session == session and session in paused
-            if stays and fingerprint.take(inside(self._root, path), self._locked.nanos()) is None:
+            if stays and fingerprint.take(absolute_path(self._root, path), self._locked.nanos()) is None:
                 del wanted[path]
             else:
                 del removed[path]
@@ -198,26 +206,26 @@ class MirrorWriter:
                 self._locked.tell(f"git does not ignore {layout.ignored[0]}: {error.message}.")
 
     def _is_as_left(self, path: str, file: WrittenFile) -> bool:
-        seen = fingerprint.take(inside(self._root, path), self._locked.nanos())
-        return seen is not None and seen.matches(file.print) and not file.print.is_young
+        disk_print = fingerprint.take(absolute_path(self._root, path), self._locked.nanos())
+        return disk_print is not None and disk_print.matches(file.print) and not file.print.is_young
 
-    def _is_due(self, there: dict[str, WrittenFile], path: str, data: bytes, session: str) -> bool:
-        full = inside(self._root, path)
-        file, seen = there.get(path), fingerprint.take(full, self._locked.nanos())
+    def _is_due(self, written: dict[str, WrittenFile], path: str, data: bytes, session: str) -> bool:
+        full = absolute_path(self._root, path)
+        file, disk_print = written.get(path), fingerprint.take(full, self._locked.nanos())
         hashed = fingerprint.hash_of(data)
-        if seen is None:
+        if disk_print is None:
             return True
         if file is None:
             if fingerprint.hash_of(fingerprint.read(full)) != hashed:
                 return True
-            there[path] = WrittenFile(session, hashed, seen, "", self._locked.ws.now())
+            written[path] = WrittenFile(session, hashed, disk_print, "", self._locked.ws.now())
             return False
         if file.hash != hashed or file.session != session:
             return True
-        if not seen.matches(file.print) or file.print.is_young:
+        if not disk_print.matches(file.print) or file.print.is_young:
             if fingerprint.hash_of(fingerprint.read(full)) != hashed:
                 return True
-            file.print = seen  # touched, or no longer young
+            file.print = disk_print  # touched, or no longer young
         return False
 
     def _write_file(self, layout: MirrorLayout, path: str, new: bytes, merged: str) -> bool:
@@ -225,11 +233,11 @@ class MirrorWriter:
 
         `merged`: the hash of the index that the new content was merged into.
         """
-        full = inside(self._root, path)
+        full = absolute_path(self._root, path)
         refuse_links(self._root, path)
         files.make_private_dir(os.path.dirname(full), within=self._root)
         file = self._tree.files[layout.name].get(path)
-        late: list[bytes] = []
+        displaced_contents: list[bytes] = []
         if not os.path.lexists(full) and _create_file(full, new, self._root):
             return False
 
@@ -237,19 +245,21 @@ class MirrorWriter:
             with contextlib.suppress(HoldfastError, OSError):
                 data = _read_finished(layout, path, old)
                 if path in layout.indexes:
-                    late.extend([data] if data.strip() and fingerprint.hash_of(data) != merged else [])
+                    displaced_contents.extend([data] if data.strip() and fingerprint.hash_of(data) != merged else [])
                 elif data != new and self._locked.is_news(data, None if file is None else file.hash):
-                    late.append(data)
+                    displaced_contents.append(data)
 
         files.write_atomic(full, new, displaced=displaced, within=self._root)
-        if late and path in layout.indexes:
-            files.write_atomic(full, late[0], within=self._root)  # the next round merges our entries into it
+        if displaced_contents and path in layout.indexes:
+            files.write_atomic(
+                full, displaced_contents[0], within=self._root
+            )  # the next round merges our entries into it
             return True
-        return bool(late) and self._read_late(layout, path, late[0])
+        return bool(displaced_contents) and self._read_displaced(layout, path, displaced_contents[0])
 
     def _remove_file(self, layout: MirrorLayout, path: str, file: WrittenFile) -> bool:
         """Remove a file whose session is shown elsewhere. It is renamed first: it may have been written just now."""
-        full = inside(self._root, path)
+        full = absolute_path(self._root, path)
         if fingerprint.take(full, self._locked.nanos()) is None:
             return False
         hashed = fingerprint.hash_of(fingerprint.read(full))
@@ -259,19 +269,19 @@ class MirrorWriter:
         aside = _temporary(folder)
         files.rename(full, aside, within=self._root)
         data = _read_finished(layout, path, aside)
-        late = self._locked.is_news(data, file.hash) and self._read_late(layout, path, data)
+        was_displaced = self._locked.is_news(data, file.hash) and self._read_displaced(layout, path, data)
         os.unlink(aside)
-        return late
+        return was_displaced
 
-    def _read_late(self, layout: MirrorLayout, path: str, data: bytes) -> bool:
+    def _read_displaced(self, layout: MirrorLayout, path: str, data: bytes) -> bool:
         try:
-            values = layout.late(self._root, path, data)
+            values = layout.gather_displaced(self._root, path, data)
             self._locked.read_hashes.add(fingerprint.hash_of(data))
-            news = [
+            are_new = [
                 self._locked.record(layout, where, value, made_current=path in layout.fixed)
                 for where, value in values
             ]
-            return any(news)
+            return any(are_new)
         except (Invalid, Refused, Conflict) as error:
             self._locked.keep_copy(layout, path, data, error)
             return False
@@ -279,51 +289,51 @@ class MirrorWriter:
     # ── layouts that write themselves ────────────────────────────────────────────────────────────────────
 
     def _update_files(self, layout: MirrorLayout, showing: Sequence[ShownSession]) -> bool:
-        there = self._tree.files[layout.name]
+        written = self._tree.files[layout.name]
         if self._tree.left_alone.get(layout.name):
             return False
-        late: list[tuple[str, bytes]] = []
+        displaced_files: list[tuple[str, bytes]] = []
 
         def displaced(path: str, old: str) -> bool:
             with contextlib.suppress(HoldfastError, OSError):
                 data = _read_finished(layout, path, old)
-                if self._locked.is_news(data, there[path].hash if path in there else None):
-                    late.append((path, data))
+                if self._locked.is_news(data, written[path].hash if path in written else None):
+                    displaced_files.append((path, data))
                     return True
             return False
 
         named = layout.models.get("*", "")
         complete = self._tree.model in ("", named) and all(
-            path in there and os.path.lexists(inside(self._root, path)) for path in layout.fixed
+            path in written and os.path.lexists(absolute_path(self._root, path)) for path in layout.fixed
         )
         by_session: dict[str, list[tuple[str, WrittenFile]]] = {}
-        for path, file in there.items():
+        for path, file in written.items():
             by_session.setdefault(file.session, []).append((path, file))
         due = [
             session
             for session in showing
             if not complete or not self._is_shown(by_session.get(session.state.session, []), session)
         ]
-        left = layout.update_files(self._root, due, there, displaced)
-        hashes = [file.hash for file in left.values() if len(file.hash) > 1]
+        updated = layout.update_files(self._root, due, written, displaced)
+        hashes = [file.hash for file in updated.values() if len(file.hash) > 1]
         self._locked.stored.know(self._locked.place.main, [*hashes, *dict.fromkeys(session.as_of for session in due)])
-        for path, file in left.items():
-            self._remember(there, path, file)
+        for path, file in updated.items():
+            self._remember(written, path, file)
         self._tree.model = named
         self._tell_notes(layout, due)
         shown = {session.state.session for session in showing}
-        removed = {path: file for path, file in there.items() if file.session and file.session not in shown}
+        removed = {path: file for path, file in written.items() if file.session and file.session not in shown}
         for path, file in removed.items():
             if file.hash:
                 self._remove_file(layout, path, file)
-        if removed and not late:
+        if removed and not displaced_files:
             features = {path.split("/")[1] for path, file in removed.items() if self._is_deleted(file.session)}
-            for path, file in layout.erase(self._root, features, there, displaced).items() if features else ():
+            for path, file in layout.erase(self._root, features, written, displaced).items() if features else ():
                 self._locked.stored.know(self._locked.place.main, [file.hash] if len(file.hash) > 1 else [])
-                self._remember(there, path, file)
+                self._remember(written, path, file)
             for path in removed:
-                del there[path]
-        return any([self._read_late(layout, path, data) for path, data in late])  # noqa: C419 (each of them)
+                del written[path]
+        return any([self._read_displaced(layout, path, data) for path, data in displaced_files])  # noqa: C419 (each of them)
 
     def _is_deleted(self, session: str) -> bool:
         state = self._locked.ws.store().state(session)
@@ -339,26 +349,28 @@ class MirrorWriter:
         now = self._locked.nanos()
         return bool(files_of) and all(
             (file.as_of, file.events) == (session.as_of, session.state.count)
-            and (seen := fingerprint.take(inside(self._root, path), now)) is not None
-            and seen.matches(file.print)
+            and (disk_print := fingerprint.take(absolute_path(self._root, path), now)) is not None
+            and disk_print.matches(file.print)
             for path, file in files_of
         )
 
     # ── what is remembered ───────────────────────────────────────────────────────────────────────────────
 
-    def _remember(self, there: dict[str, WrittenFile], path: str, file: WrittenFile) -> None:
+    def _remember(self, written: dict[str, WrittenFile], path: str, file: WrittenFile) -> None:
         """Remember how a file was left. If it is no longer what we wrote, without a fingerprint: the next look reads
         it.
         """
-        full = inside(self._root, path)
+        full = absolute_path(self._root, path)
         expected = file.print.size
-        seen = fingerprint.take(full, self._locked.nanos())
-        if seen is None:
-            there.pop(path, None)
+        disk_print = fingerprint.take(full, self._locked.nanos())
+        if disk_print is None:
+            written.pop(path, None)
             return
-        ours = seen.size == expected if not file.hash else fingerprint.hash_of(fingerprint.read(full)) == file.hash
-        file.print, file.at = seen if ours else NO_FINGERPRINT, self._locked.ws.now()
-        there[path] = file
+        ours = (
+            disk_print.size == expected if not file.hash else fingerprint.hash_of(fingerprint.read(full)) == file.hash
+        )
+        file.print, file.at = disk_print if ours else NO_FINGERPRINT, self._locked.ws.now()
+        written[path] = file
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────────────────
 
@@ -367,11 +379,13 @@ class MirrorWriter:
         store = ws.store()
         current = store.current(self._root)
         ids = self._tree.sessions.setdefault(layout.name, [])
-        came = self._locked.stored.sessions(self._root)
+        became_current = self._locked.stored.sessions(self._root)
         ids += [
-            session for session in dict.fromkeys(came[self._tree.came.get(layout.name, 0) :]) if session not in ids
+            session
+            for session in dict.fromkeys(became_current[self._tree.came.get(layout.name, 0) :])
+            if session not in ids
         ]
-        self._tree.came[layout.name] = len(came)
+        self._tree.came[layout.name] = len(became_current)
         if current is not None and current not in ids:
             state = store.state(current)
             if state is not None and view.status_of(state) not in FINISHED:

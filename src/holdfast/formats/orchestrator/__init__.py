@@ -63,9 +63,9 @@ class OrchestratorFormat(Format):
     def changes(
         self, before: Document | None, after: Document, state: State | None, context: ImportContext
     ) -> list[TimedEvent]:
-        from holdfast.formats.orchestrator.events import changes
+        from holdfast.formats.orchestrator.events import document_events
 
-        return changes(before, after, state, context)
+        return document_events(before, after, state, context)
 
     def render(self, state: State) -> Document:
         from holdfast.formats.orchestrator.render import render

@@ -30,7 +30,7 @@ from holdfast.core.state import AgentState
 from holdfast.core.text import shorten
 from holdfast.core.times import SECOND
 from holdfast.formats.base import TimedEvent
-from holdfast.formats.orchestrator.fields import ENDED, integer, moment, nonblank, time_of
+from holdfast.formats.orchestrator.fields import ENDED, integer, nonblank, time_ms, time_of
 
 # Order at one moment: the start, ordinary events, errors in their own order, the final status.
 FIRST: Final = 0
@@ -87,7 +87,7 @@ class ErrorEntry(NamedTuple):
 def read_error(entry: Json, position: int) -> ErrorEntry:
     if not isinstance(entry, dict):
         return ErrorEntry(None, None, entry if isinstance(entry, str) else _text(entry), None, position)
-    at = next((time for key in _TIMES if (time := moment(entry.get(key))) is not None), None)
+    at = next((time for key in _TIMES if (time := time_ms(entry.get(key))) is not None), None)
     message = _first(entry, _MESSAGES)
     category = entry.get("category")
     return ErrorEntry(
@@ -176,7 +176,7 @@ class AgentEvents:
         if progress is not None and status != "complete":
             self._timeline.add(ended, AgentProgressed(id=name, progress=progress / 100))
         if status != "in_progress":
-            self._end(ended, _final(status)(entry, name, None, ended, error), error)
+            self._end(ended, _final_event(status)(entry, name, None, ended, error), error)
         return started_at
 
     def _ending(self, entry: AgentFields, name: str, began: int) -> tuple[int, ErrorEntry | None]:
@@ -244,15 +244,15 @@ class AgentEvents:
         if status == "pending":
             raise refusal(f"agent {name}", now, "agent.pending")
         if status == "in_progress":
-            again = _back_to_work(now, name, ref)
-            if again is None:
+            resumed = _back_to_work(now, name, ref)
+            if resumed is None:
                 raise refusal(f"agent {name}", now, "agent.resumed")
             started = time_of(after, "started") if now == "pending" else None
-            at = self._timeline.add(self._usual if started is None else started, again)
+            at = self._timeline.add(self._usual if started is None else started, resumed)
             if progressed is not None:
                 self._timeline.add(max(at, self._usual), progressed)
             return
-        final = _final(status)(after, name, ref, ended, error)
+        final = _final_event(status)(after, name, ref, ended, error)
         kind = TYPE_OF[type(final)].name
         if not allows(AGENT, now, kind):
             via = _back_to_work(now, name, ref)
@@ -314,7 +314,7 @@ def _interrupted(
     return AgentInterrupted(id=name, ref=ref, last_seen=at)
 
 
-def _final(status: Json) -> _Final:
+def _final_event(status: Json) -> _Final:
     known: dict[Json, _Final] = {
         "complete": _completed, "failed": _failed, "paused": _paused, "aborted": _aborted,
         "interrupted": _interrupted,

@@ -44,8 +44,8 @@ from holdfast.formats.orchestrator.agents import (
     EventTimeline,
     read_error,
 )
-from holdfast.formats.orchestrator.fields import by_name, integer, nonblank, obj, objects_by_name, time_of
-from holdfast.formats.orchestrator.render import done, shown_agents, shown_text, to_do
+from holdfast.formats.orchestrator.fields import by_name, get_object, integer, nonblank, objects_by_name, time_of
+from holdfast.formats.orchestrator.render import completed_tasks, open_tasks, shown_agents, shown_text
 from holdfast.sessions import format_names
 
 
@@ -55,8 +55,8 @@ class TaskEvents:
     def __init__(self, timeline: EventTimeline, state: State | None) -> None:
         self._timeline = timeline
         self._taken = {task.id for task in state.tasks.values()} if state is not None else set[str]()
-        self._open = to_do(state) if state is not None else []
-        self._done = done(state) if state is not None else []
+        self._open = open_tasks(state) if state is not None else []
+        self._done = completed_tasks(state) if state is not None else []
 
     def add(self, before: Document | None, after: Document, added_at: int, moment: int) -> None:
         """Add new and completed tasks. `added_at` is for tasks without a date."""
@@ -88,12 +88,12 @@ class TaskEvents:
 
     def _tasks_of(self, entries: dict[str, dict[str, Json]]) -> dict[str, TaskState]:
         """The completed task that each entry shows; entries of the same text show different tasks."""
-        left = list(self._done)
+        unmatched = list(self._done)
         tasks: dict[str, TaskState] = {}
         for name, entry in entries.items():
-            task = next((rest for rest in left if shown_text(rest) == nonblank(entry, "task")), None)
+            task = next((rest for rest in unmatched if shown_text(rest) == nonblank(entry, "task")), None)
             if task is not None:
-                left.remove(task)
+                unmatched.remove(task)
                 tasks[name] = task
         return tasks
 
@@ -111,8 +111,8 @@ class TaskEvents:
 
     def _take(self, text: str) -> TaskState | None:
         """The open task of this text; case and spaces may differ."""
-        alike = [task for task in self._open if _plain(shown_text(task)) == _plain(text)]
-        match = next((task for task in alike if shown_text(task) == text), alike[0] if alike else None)
+        same_text = [task for task in self._open if _plain(shown_text(task)) == _plain(text)]
+        match = next((task for task in same_text if shown_text(task) == text), same_text[0] if same_text else None)
         if match is not None:
             self._open.remove(match)
         return match
@@ -134,18 +134,18 @@ def _files(entry: dict[str, Json]) -> tuple[str, ...]:
     return tuple(file for file in files if isinstance(file, str)) if isinstance(files, list) else ()
 
 
-def changes(
+def document_events(
     before: Document | None, after: Document, state: State | None, context: ImportContext
 ) -> list[TimedEvent]:
     if before is None or state is None:
-        return _imported(after, context)
-    return _changed(before, after, state, context)
+        return _import_events(after, context)
+    return _change_events(before, after, state, context)
 
 
 # ── import ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _imported(document: Document, context: ImportContext) -> list[TimedEvent]:
+def _import_events(document: Document, context: ImportContext) -> list[TimedEvent]:
     created = time_of(document, "created")
     timeline = EventTimeline(context.now if created is None else created, context.now)
     end = timeline.bounded(max(_moments(document), default=context.now))
@@ -184,13 +184,13 @@ def _moments(document: Document) -> list[int]:
     )
     times += [time_of(decision, "timestamp") for decision in objects_by_name(document, "decisions_made").values()]
     times += [read_error(entry, 0).at for entry in by_name(document, "errors").values()]
-    times.append(time_of(obj(document, "context_usage"), "last_compression"))
+    times.append(time_of(get_object(document, "context_usage"), "last_compression"))
     return [at for at in times if at is not None]
 
 
 def _project(document: Document, context: ImportContext) -> ProjectFacts:
     """The project of the import, with what the document says about it."""
-    project = obj(document, "project")
+    project = get_object(document, "project")
     path, branch = nonblank(project, "path"), nonblank(project, "git_branch")
     # The commit of another checkout is unknown.
     elsewhere = path != context.project.path or branch != context.project.git_branch
@@ -245,16 +245,16 @@ def _add_entries(
 
 
 def _add_usage(timeline: EventTimeline, before: Document | None, after: Document, moment: int) -> None:
-    was, now = obj(before or {}, "context_usage"), obj(after, "context_usage")
-    compressed = time_of(now, "last_compression")
-    if compressed is not None and compressed != time_of(was, "last_compression"):
+    usage_before, usage_after = get_object(before or {}, "context_usage"), get_object(after, "context_usage")
+    compressed = time_of(usage_after, "last_compression")
+    if compressed is not None and compressed != time_of(usage_before, "last_compression"):
         timeline.add(compressed, ContextCompressed())
-    tokens = integer(now, "estimated_tokens")
-    if tokens is None or tokens == (integer(was, "estimated_tokens") or 0):
+    tokens = integer(usage_after, "estimated_tokens")
+    if tokens is None or tokens == (integer(usage_before, "estimated_tokens") or 0):
         if before is not None or not _agents_count(after):
             return
         tokens = 0  # zero is explicit here: the agents' own counts would add up to more
-    window = fields.window(tokens, now.get("percentage")) if before is None else None
+    window = fields.context_window(tokens, usage_after.get("percentage")) if before is None else None
     timeline.add(moment, ContextMeasured(tokens=tokens, window=window))
 
 
@@ -265,7 +265,7 @@ def _agents_count(document: Document) -> bool:
 # ── changes between two versions ─────────────────────────────────────────────────────────────────────────
 
 
-def _changed(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
+def _change_events(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
     timeline = EventTimeline(format_names.began(state), context.now)
     moment = timeline.bounded(_changed_at(before, after, context))
     goal, mode = nonblank(after, "goal"), nonblank(after, "mode")
@@ -278,7 +278,7 @@ def _changed(before: Document, after: Document, state: State, context: ImportCon
     _add_entries(timeline, before, after, state, added_at=moment, moment=moment)
     status = view.status_of(state)
     if after.get("status") != before.get("status"):
-        for data in _moves(status, str(after.get("status")), state.session):
+        for data in _status_change_events(status, str(after.get("status")), state.session):
             timeline.add(max(moment, timeline.latest), data, LAST)
     elif timeline and status in FINISHED:
         raise refusal("the session", status, "session.edited", state.session)
@@ -287,8 +287,12 @@ def _changed(before: Document, after: Document, state: State, context: ImportCon
 
 def _changed_at(before: Document, after: Document, context: ImportContext) -> int:
     """When it was changed: `updated` if that has advanced, else now."""
-    was, now = time_of(before, "updated"), time_of(after, "updated")
-    return now if now is not None and (was is None or now > was) else context.now
+    updated_before, updated_after = time_of(before, "updated"), time_of(after, "updated")
+    return (
+        updated_after
+        if updated_after is not None and (updated_before is None or updated_after > updated_before)
+        else context.now
+    )
 
 
 _MOVES: dict[str, type[SessionResumed | SessionPaused | SessionCompleted | SessionAborted]] = {
@@ -296,17 +300,17 @@ _MOVES: dict[str, type[SessionResumed | SessionPaused | SessionCompleted | Sessi
 }  # fmt: skip
 
 
-def _moves(status: str, wanted: str, session: str) -> list[EventData]:
+def _status_change_events(status: str, new_status: str, session: str) -> list[EventData]:
     """The events from one session status to another, resumed first where there is no direct transition."""
-    if wanted not in _MOVES or status in FINISHED:
+    if new_status not in _MOVES or status in FINISHED:
         if status in FINISHED:
             raise refusal("the session", status, "session.resumed", session)
         raise Refused(
-            f"the session is {status.replace('_', ' ')} and cannot be {wanted[:20]!a}",
+            f"the session is {status.replace('_', ' ')} and cannot be {new_status[:20]!a}",
             hint=f"A status is one of {', '.join(_MOVES)}.",
             session=session,
         )
-    final = _MOVES[wanted]()
+    final = _MOVES[new_status]()
     kind = TYPE_OF[type(final)].name
     if allows(SESSION, status, kind):
         return [final]

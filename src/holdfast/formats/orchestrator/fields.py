@@ -15,7 +15,7 @@ from holdfast.core.state import State
 from holdfast.core.times import parse_time
 from holdfast.core.view import window_of
 from holdfast.formats.base import Document, Place
-from holdfast.formats.entries import named
+from holdfast.formats.entries import entries_by_name
 
 SESSION_ID: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9a-f]{6}\Z")
 AGENT_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
@@ -101,7 +101,7 @@ _KNOWN_WINDOWS: Final = (200_000, 1_000_000, 2_000_000, 400_000, 256_000, 100_00
 _MIN_PERCENTAGE: Final = 5  # below it, every window fits
 
 
-def window(tokens: int, percentage: Json) -> int | None:
+def context_window(tokens: int, percentage: Json) -> int | None:
     """The context window that the percentage implies; None for the usual one."""
     if not isinstance(percentage, (int, float)) or tokens <= 0:
         return None
@@ -111,13 +111,13 @@ def window(tokens: int, percentage: Json) -> int | None:
     return next((size for size in _KNOWN_WINDOWS if _share(tokens, size) == shown), None)
 
 
-def tokens(state: State) -> int:
+def total_tokens(state: State) -> int:
     """The total; if not recorded, the sum over agents."""
     return max(0, state.tokens if state.tokens is not None else sum(state.by_agent.values()))
 
 
 def percentage(state: State) -> int:
-    return min(100, _share(tokens(state), window_of(state)))
+    return min(100, _share(total_tokens(state), window_of(state)))
 
 
 def _share(used: int, size: int) -> int:
@@ -130,7 +130,7 @@ def nonblank(entry: dict[str, Json], key: str) -> str | None:
 
 
 def time_of(entry: dict[str, Json], key: str) -> int | None:
-    return moment(entry.get(key))
+    return time_ms(entry.get(key))
 
 
 def integer(entry: dict[str, Json], key: str) -> int | None:
@@ -138,7 +138,7 @@ def integer(entry: dict[str, Json], key: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def obj(document: Document, key: str) -> dict[str, Json]:
+def get_object(document: Document, key: str) -> dict[str, Json]:
     value = document.get(key)
     return value if isinstance(value, dict) else {}
 
@@ -146,14 +146,14 @@ def obj(document: Document, key: str) -> dict[str, Json]:
 def by_name(document: Document | None, key: str) -> dict[str, Json]:
     """The entries of a list by their identity."""
     value = (document or {}).get(key)
-    return dict(named(value, (key,), IDENTITIES)) if isinstance(value, list) else {}
+    return dict(entries_by_name(value, (key,), IDENTITIES)) if isinstance(value, list) else {}
 
 
 def objects_by_name(document: Document | None, key: str) -> dict[str, dict[str, Json]]:
     return {name: entry for name, entry in by_name(document, key).items() if isinstance(entry, dict)}
 
 
-def moment(value: Json) -> int | None:
+def time_ms(value: Json) -> int | None:
     """A time in milliseconds; None when it is not one."""
     try:
         return parse_time(value) if isinstance(value, str) else None

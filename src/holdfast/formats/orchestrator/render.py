@@ -37,15 +37,15 @@ def render(state: State) -> Document:
         "mode": mode if mode in MODES else "default",
         "status": SHOWN_SESSION.get(view.shown_status(state), "in_progress"),
         "agents": [_agent(name, agent, state) for name, agent in shown_agents(state).items()],
-        "completed_work": [_done(task) for task in done(state)],
-        "pending_tasks": [shown_text(task) for task in to_do(state)],
+        "completed_work": [_done(task) for task in completed_tasks(state)],
+        "pending_tasks": [shown_text(task) for task in open_tasks(state)],
         "decisions_made": [
             {"decision": decision.chosen if decision.chosen.strip() else "?", "rationale": decision.why or "",
              "timestamp": in_seconds(decision.at)}
             for decision in state.decisions
         ],
         "context_usage": {
-            "estimated_tokens": min(fields.tokens(state), MAX_SAFE_INTEGER),
+            "estimated_tokens": min(fields.total_tokens(state), MAX_SAFE_INTEGER),
             "percentage": fields.percentage(state),
             "last_compression": None if state.last_compression is None else in_seconds(state.last_compression),
         },
@@ -72,7 +72,7 @@ def shown_agents(state: State) -> dict[str, AgentState]:
     return shown
 
 
-def done(state: State) -> list[TaskState]:
+def completed_tasks(state: State) -> list[TaskState]:
     """Completed tasks in order of completion.
 
     Tasks of the same text keep the order of the plan, so that editing one does not turn it into the other.
@@ -84,7 +84,7 @@ def done(state: State) -> list[TaskState]:
     return [same_text[shown_text(task)].pop() for task in sorted(completed, key=lambda task: task.completed_at or 0)]
 
 
-def to_do(state: State) -> list[TaskState]:
+def open_tasks(state: State) -> list[TaskState]:
     return [
         task for task in state.tasks.values() if tasks_of.status_of(task) in ("pending", "in_progress", "blocked")
     ]
@@ -105,26 +105,26 @@ def _project(state: State) -> Json:
 def _agent(name: str, agent: AgentState, state: State) -> Json:
     canonical = agents_of.status_of(agent)
     status = SHOWN_AGENT.get(canonical, "in_progress")
-    made: dict[str, Json] = {
+    result: dict[str, Json] = {
         "id": name,
         "type": agent.type if agent.type.strip() else "agent",
         "task": agent.task or "",
         "status": status,
     }
     if agent.started_at is not None:
-        made["started"] = in_seconds(agent.started_at)
+        result["started"] = in_seconds(agent.started_at)
     if status in ENDED and agent.ended_at is not None:
         # Clocks of two devices may differ; an agent never ends before it starts.
         began = agent.ended_at if agent.started_at is None else agent.started_at
-        made["completed"] = in_seconds(max(agent.ended_at, began))
+        result["completed"] = in_seconds(max(agent.ended_at, began))
     if status == "complete" and agent.summary is not None:
-        made["result_summary"] = agent.summary
+        result["result_summary"] = agent.summary
     if status not in ("complete", "pending") and agent.progress is not None:
-        made["progress"] = round(agent.progress * 100)
+        result["progress"] = round(agent.progress * 100)
     used = state.by_agent.get(agent.id, agent.tokens)
     if used is not None:
-        made["context_tokens"] = min(max(used, 0), MAX_SAFE_INTEGER)
-    return made
+        result["context_tokens"] = min(max(used, 0), MAX_SAFE_INTEGER)
+    return result
 
 
 def _done(task: TaskState) -> Json:

@@ -10,10 +10,10 @@ from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.formats.base import FormatNote, ImportContext, Place
-from holdfast.formats.document_paths import written
+from holdfast.formats.document_paths import format_place
 from holdfast.formats.orchestrator.fields import KEPT_SUFFIX, plain
 from holdfast.formats.schema import kind_of
-from holdfast.formats.timestamps import is_utc, read, shortest
+from holdfast.formats.timestamps import in_shortest_form, is_utc, read_time
 
 _NUMBER: Final = re.compile(r"[0-9][0-9,_ ]*(?:\.[0-9]+)?\Z", re.ASCII)
 _SECONDS: Final = range(10**8, 10**11)
@@ -22,7 +22,7 @@ _MILLIS: Final = range(10**11, 10**14)
 
 def wrong(place: Place, why: str, hint: str | None = None) -> Invalid:
     return Invalid(
-        f"{written(place)} {why}", hint=hint or "holdfast validate lists everything that is wrong with it."
+        f"{format_place(place)} {why}", hint=hint or "holdfast validate lists everything that is wrong with it."
     )
 
 
@@ -39,9 +39,13 @@ class ValueRepair:
     def left_out(self, entry: Json, place: Place) -> None:
         """Note an unusable entry; unless it is empty, keep it as it was written."""
         values = entry.values() if isinstance(entry, dict) else ()
-        more = any(value.strip() if isinstance(value, str) else value not in (None, [], {}) for value in values)
-        self.note(place, f"has no text and is left out{f', but kept in {place[0]}{KEPT_SUFFIX}' if more else ''}")
-        if more:
+        has_content = any(
+            value.strip() if isinstance(value, str) else value not in (None, [], {}) for value in values
+        )
+        self.note(
+            place, f"has no text and is left out{f', but kept in {place[0]}{KEPT_SUFFIX}' if has_content else ''}"
+        )
+        if has_content:
             self.keep(entry, place)
 
     def keep(self, entry: Json, place: Place) -> None:
@@ -52,13 +56,13 @@ class ValueRepair:
 
     def renamed(self, entry: dict[str, Json], names: Mapping[str, tuple[str, ...]], place: Place) -> dict[str, Json]:
         """The entry with alternative keys renamed, in the same order."""
-        meant: dict[str, str] = {}
+        new_names: dict[str, str] = {}
         for right, others in names.items():
             other = next((other for other in others if right not in entry and entry.get(other) is not None), None)
-            if other is not None and other not in meant:
-                meant[other] = right
+            if other is not None and other not in new_names:
+                new_names[other] = right
                 self.note((*place, other), f"read as {right}")
-        return {meant.get(key, key): value for key, value in entry.items()}
+        return {new_names.get(key, key): value for key, value in entry.items()}
 
     # ── values ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -73,23 +77,23 @@ class ValueRepair:
         if not isinstance(value, str):
             raise wrong(place, f"must be a time, is {kind_of(value)}")
         try:
-            moment = read(value, self.context)
+            moment = read_time(value, self.context)
         except Invalid as error:
             raise wrong(place, f"is not a time: {error.message}", error.hint) from None
-        made = shortest(moment.ms)
-        self.note(place, f"{moment.assumed or 'written in UTC'}: {shorten(value, 40)} is {made}")
-        return made
+        repaired = in_shortest_form(moment.ms)
+        self.note(place, f"{moment.assumed or 'written in UTC'}: {shorten(value, 40)} is {repaired}")
+        return repaired
 
     def _counted(self, value: float, place: Place) -> str:
-        whole = int(value) if abs(value) <= MAX_SAFE_INTEGER else 0
-        if whole in _SECONDS:
-            made = shortest(int(value * 1000))
-        elif whole in _MILLIS:
-            made = shortest(whole)
+        number = int(value) if abs(value) <= MAX_SAFE_INTEGER else 0
+        if number in _SECONDS:
+            repaired = in_shortest_form(int(value * 1000))
+        elif number in _MILLIS:
+            repaired = in_shortest_form(number)
         else:
             raise wrong(place, f"is not a time: {shorten(str(value), 30)}")
-        self.note(place, f"a number is taken as time since 1970: {made}")
-        return made
+        self.note(place, f"a number is taken as time since 1970: {repaired}")
+        return repaired
 
     def number(self, value: Json, place: Place) -> float | None:
         """A number, also from unambiguous text; None when there is none."""
@@ -107,10 +111,10 @@ class ValueRepair:
         number = self.number(value, place)
         if number is None or (isinstance(number, int) and 0 <= number <= maximum):
             return number
-        made = round(min(max(number, 0), maximum))
-        if made != number or isinstance(value, float):
-            self.note(place, f"taken as {made}")
-        return made
+        repaired = round(min(max(number, 0), maximum))
+        if repaired != number or isinstance(value, float):
+            self.note(place, f"taken as {repaired}")
+        return repaired
 
     def text(self, value: Json, place: Place) -> str | None:
         """Text; None when there is none."""

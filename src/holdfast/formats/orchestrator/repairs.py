@@ -12,7 +12,7 @@ from holdfast.core.modes import MODES, WINDOW, percent
 from holdfast.core.text import shorten, slug
 from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, ImportContext, Place, TidyDocument, is_newer, version_parts
-from holdfast.formats.entries import named
+from holdfast.formats.entries import entries_by_name
 from holdfast.formats.orchestrator.fields import (
     AGENT_ID,
     AGENT_MEANING,
@@ -24,12 +24,12 @@ from holdfast.formats.orchestrator.fields import (
     SESSION_SYNONYMS,
     TASK_TEXT_KEYS,
     is_session_id,
-    moment,
+    time_ms,
 )
 from holdfast.formats.orchestrator.repair_values import ValueRepair, wrong
 from holdfast.formats.orchestrator.rules import OTHER_NAMES, OTHER_NAMES_OF_AGENTS, problems
 from holdfast.formats.schema import kind_of
-from holdfast.formats.timestamps import shortest
+from holdfast.formats.timestamps import in_shortest_form
 
 _USAGE_NAMES = {"estimated_tokens": ("tokens", "tokens_used"), "percentage": ("percent",)}
 
@@ -44,15 +44,15 @@ def repair_usage(value: Json, repair: ValueRepair) -> Json:
         value = {"estimated_tokens": value}
     if not isinstance(value, dict):
         raise wrong(place, f"must be an object, is {kind_of(value)}")
-    made = repair.renamed(value, _USAGE_NAMES, place)
-    tokens = repair.whole(made.get("estimated_tokens"), (*place, "estimated_tokens"))
+    repaired = repair.renamed(value, _USAGE_NAMES, place)
+    tokens = repair.whole(repaired.get("estimated_tokens"), (*place, "estimated_tokens"))
     if tokens is None:
         repair.note((*place, "estimated_tokens"), "is missing, taken as 0")
-    made["estimated_tokens"] = tokens or 0
-    made["percentage"] = _share(made.get("percentage"), tokens or 0, repair)
-    if "last_compression" in made:
-        made["last_compression"] = repair.time(made["last_compression"], (*place, "last_compression"))
-    return made
+    repaired["estimated_tokens"] = tokens or 0
+    repaired["percentage"] = _share(repaired.get("percentage"), tokens or 0, repair)
+    if "last_compression" in repaired:
+        repaired["last_compression"] = repair.time(repaired["last_compression"], (*place, "last_compression"))
+    return repaired
 
 
 def _share(value: Json, tokens: int, repair: ValueRepair) -> float:
@@ -90,13 +90,13 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
         return TidyDocument(value, [])
     repair = ValueRepair(context)
     version = _version(value.get("schema_version"), repair)
-    given = repair.renamed(value, _NAMES, ())
-    if not _has(given, "session_id") and not _has(given, "goal"):
+    renamed = repair.renamed(value, _NAMES, ())
+    if not _has(renamed, "session_id") and not _has(renamed, "goal"):
         raise Invalid(
             "$ has neither a session_id nor a goal: nothing identifies the session",
             hint="holdfast import --salvage takes what it can from other files.",
         )
-    document = _ordered({**given, "schema_version": version}, given)
+    document = _with_required_keys({**renamed, "schema_version": version}, renamed)
     _times(document, repair)
     _name(document, repair)
     document["project"] = _project(document.get("project"), repair)
@@ -110,9 +110,9 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
     document["errors"] = repair_errors(document["errors"], repair)
     _extend_updated(document, repair)
     _attach_kept(document, repair)
-    left = _errors(document)
-    if left:
-        place, message = left[0]
+    errors = _errors(document)
+    if errors:
+        place, message = errors[0]
         raise wrong(place, message)
     return TidyDocument(document, repair.notes)
 
@@ -120,11 +120,13 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
 def _attach_kept(document: Document, repair: ValueRepair) -> None:
     """Attach kept entries next to their lists, merged with those kept earlier."""
     for key, entries in repair.kept.items():
-        kept = f"{key}{KEPT_SUFFIX}"
-        before = document.get(kept)
+        kept_key = f"{key}{KEPT_SUFFIX}"
+        before = document.get(kept_key)
         earlier = before if isinstance(before, list) else [] if before is None else [before]
-        latest = dict(named(earlier, (kept,), IDENTITIES)) | dict(named(entries, (kept,), IDENTITIES))
-        document[kept] = list(latest.values())
+        latest = dict(entries_by_name(earlier, (kept_key,), IDENTITIES)) | dict(
+            entries_by_name(entries, (kept_key,), IDENTITIES)
+        )
+        document[kept_key] = list(latest.values())
 
 
 def _errors(document: Document) -> list[tuple[Place, str]]:
@@ -136,12 +138,16 @@ def _has(document: Document, key: str) -> bool:
     return value is not None and value != ""
 
 
-def _ordered(document: Document, given: Document) -> Document:
+def _with_required_keys(document: Document, original: Document) -> Document:
     """The document with every required key: existing keys keep their order, a new version comes first."""
-    if all(key in given for key in _ORDER):
-        return {key: document[key] for key in given}
-    made = {} if "schema_version" in given else {"schema_version": document["schema_version"]}
-    return {**made, **{key: document[key] for key in given}, **{key: None for key in _ORDER if key not in document}}
+    if all(key in original for key in _ORDER):
+        return {key: document[key] for key in original}
+    repaired = {} if "schema_version" in original else {"schema_version": document["schema_version"]}
+    return {
+        **repaired,
+        **{key: document[key] for key in original},
+        **{key: None for key in _ORDER if key not in document},
+    }
 
 
 def _version(value: Json, repair: ValueRepair) -> str:
@@ -167,11 +173,11 @@ def _times(document: Document, repair: ValueRepair) -> None:
     created = repair.time(document.get("created"), ("created",))
     updated = repair.time(document.get("updated"), ("updated",))
     name = document.get("session_id")
-    if created is None and isinstance(name, str) and moment(f"{name[:10]}T00:00:00Z") is not None:
+    if created is None and isinstance(name, str) and time_ms(f"{name[:10]}T00:00:00Z") is not None:
         created = f"{name[:10]}T00:00:00Z"
         repair.note(("created",), "is missing, taken from the day in session_id")
     elif created is None:
-        created = updated or shortest(repair.context.now)
+        created = updated or in_shortest_form(repair.context.now)
         repair.note(("created",), f"is missing, taken as {created}")
     document["created"], document["updated"] = created, updated or created
     if updated is None:
@@ -202,40 +208,40 @@ def _name(document: Document, repair: ValueRepair) -> None:
     if is_session_id(named):
         return
     if is_session_id(named.strip().lower()):
-        made = named.strip().lower()
+        repaired = named.strip().lower()
     else:
         seed = named or f"{document.get('goal')}\n{document['created']}"
-        made = f"{str(document['created'])[:10]}-{digest(seed.encode('utf-8', 'replace'))[:6]}"
-    repair.note(("session_id",), f"{shorten(named, 60) + ' is' if named else 'is missing,'} taken as {made}")
-    document["session_id"] = made
+        repaired = f"{str(document['created'])[:10]}-{digest(seed.encode('utf-8', 'replace'))[:6]}"
+    repair.note(("session_id",), f"{shorten(named, 60) + ' is' if named else 'is missing,'} taken as {repaired}")
+    document["session_id"] = repaired
 
 
 def _project(value: Json, repair: ValueRepair) -> Json:
-    place, here = ("project",), repair.context.project
+    place, observed = ("project",), repair.context.project
     if value is None:
-        repair.note(place, f"is missing, taken as {here.name}")
-        return {"name": here.name.strip() or "project", "path": here.path, "git_branch": here.git_branch}
+        repair.note(place, f"is missing, taken as {observed.name}")
+        return {"name": observed.name.strip() or "project", "path": observed.path, "git_branch": observed.git_branch}
     if isinstance(value, str):
         repair.note(place, "text is taken as the project's directory or name")
         name = posixpath.basename(value.replace("\\", "/").rstrip("/"))
         path = value if "/" in value or "\\" in value else None
-        return {"name": name.strip() or here.name.strip() or "project", "path": path, "git_branch": None}
+        return {"name": name.strip() or observed.name.strip() or "project", "path": path, "git_branch": None}
     if not isinstance(value, dict):
         raise wrong(place, f"must be an object, is {kind_of(value)}")
-    made = repair.renamed(value, {"git_branch": ("branch",)}, place)
-    texts = {key: repair.text(made.get(key), (*place, key)) for key in ("name", "path", "git_branch")}
+    repaired = repair.renamed(value, {"git_branch": ("branch",)}, place)
+    texts = {key: repair.text(repaired.get(key), (*place, key)) for key in ("name", "path", "git_branch")}
     for key, text in texts.items():
-        if key in made:
-            made[key] = text
+        if key in repaired:
+            repaired[key] = text
     name = texts.get("name") or ""
     if not name.strip():
         base = posixpath.basename((texts.get("path") or "").replace("\\", "/").rstrip("/"))
-        made["name"] = base.strip() or here.name.strip() or "project"
-        repair.note((*place, "name"), f"is missing, taken as {made['name']}")
-    if "path" not in made:
-        made["path"] = None
+        repaired["name"] = base.strip() or observed.name.strip() or "project"
+        repair.note((*place, "name"), f"is missing, taken as {repaired['name']}")
+    if "path" not in repaired:
+        repaired["path"] = None
         repair.note((*place, "path"), "is missing")
-    return made
+    return repaired
 
 
 def _words(document: Document, repair: ValueRepair) -> None:
@@ -251,10 +257,10 @@ def _words(document: Document, repair: ValueRepair) -> None:
         repair.note(("mode",), f"{'is missing,' if not mode else shorten(mode, 30) + ' is'} taken as default")
     document["mode"] = known or "default"
 
-    given = repair.text(document.get("status"), ("status",))
-    status = repair.word(given or "", ("status",), SESSION_MEANING, SESSION_SYNONYMS)
-    if status is None and given:
-        raise wrong(("status",), f"is {shorten(given, 30)!r}", f"A status is one of {', '.join(SESSION_MEANING)}.")
+    written = repair.text(document.get("status"), ("status",))
+    status = repair.word(written or "", ("status",), SESSION_MEANING, SESSION_SYNONYMS)
+    if status is None and written:
+        raise wrong(("status",), f"is {shorten(written, 30)!r}", f"A status is one of {', '.join(SESSION_MEANING)}.")
     if status is None:
         repair.note(("status",), "is missing, taken as in_progress")
     document["status"] = status or "in_progress"
@@ -326,22 +332,22 @@ def _agent_id(value: Json, position: int, repair: ValueRepair, taken: set[str]) 
 
 
 def _agent_type(entry: AgentFields, repair: ValueRepair, place: Place) -> str:
-    given = repair.text(entry.get("type"), (*place, "type"))
-    if given is not None and given.strip():
-        return given
-    made = re.sub(r"[-_.]?[0-9]+\Z", "", str(entry["id"])) or "agent"
-    repair.note((*place, "type"), f"is missing, taken as {made}")
-    return made
+    written = repair.text(entry.get("type"), (*place, "type"))
+    if written is not None and written.strip():
+        return written
+    repaired = re.sub(r"[-_.]?[0-9]+\Z", "", str(entry["id"])) or "agent"
+    repair.note((*place, "type"), f"is missing, taken as {repaired}")
+    return repaired
 
 
 def _agent_status(entry: AgentFields, repair: ValueRepair, place: Place) -> None:
     """Repair its status, and its end to match."""
-    given = repair.text(entry.get("status"), (*place, "status"))
-    status = repair.word(given or "", (*place, "status"), AGENT_MEANING, AGENT_SYNONYMS)
+    written = repair.text(entry.get("status"), (*place, "status"))
+    status = repair.word(written or "", (*place, "status"), AGENT_MEANING, AGENT_SYNONYMS)
     ended = entry.get("completed") is not None
-    if status is None and given:
+    if status is None and written:
         hint = f"An agent is one of {', '.join(AGENT_MEANING)}."
-        raise wrong((*place, "status"), f"is {shorten(given, 30)!r}", hint)
+        raise wrong((*place, "status"), f"is {shorten(written, 30)!r}", hint)
     if status is None:
         status = "complete" if ended else "pending" if entry.get("started") is None else "in_progress"
         repair.note((*place, "status"), f"is missing, taken as {status}")
@@ -349,7 +355,7 @@ def _agent_status(entry: AgentFields, repair: ValueRepair, place: Place) -> None
         repair.note((*place, "status"), f"is {status}, but it has ended: taken as complete")
         status = "complete"
     entry["status"] = status
-    began, end = moment(entry.get("started")), moment(entry.get("completed"))
+    began, end = time_ms(entry.get("started")), time_ms(entry.get("completed"))
     if began is not None and end is not None and end < began:
         repair.note((*place, "completed"), f"is earlier than started, taken as {entry['started']}")
         entry["completed"] = entry["started"]
@@ -357,9 +363,9 @@ def _agent_status(entry: AgentFields, repair: ValueRepair, place: Place) -> None
 
 def _progress(value: Json, repair: ValueRepair, place: Place) -> int | None:
     if isinstance(value, float) and 0 < value <= 1:
-        made = round(value * 100)
-        repair.note(place, f"a share of 1 is taken as {made} percent")
-        return made
+        repaired = round(value * 100)
+        repair.note(place, f"a share of 1 is taken as {repaired} percent")
+        return repaired
     return repair.whole(value, place, 100)
 
 
@@ -367,7 +373,7 @@ def _progress(value: Json, repair: ValueRepair, place: Place) -> int | None:
 
 
 def repair_completed(value: Json, repair: ValueRepair) -> list[Json]:
-    made: list[Json] = []
+    repaired: list[Json] = []
     for position, entry in enumerate(repair.entries(value, ("completed_work",))):
         place: Place = ("completed_work", position)
         if isinstance(entry, str):
@@ -385,8 +391,8 @@ def repair_completed(value: Json, repair: ValueRepair) -> list[Json]:
             work["outcome"] = repair.text(work["outcome"], (*place, "outcome"))
         if "files" in work:
             work["files"] = _files(work["files"], repair, (*place, "files"))
-        made.append(work)
-    return made
+        repaired.append(work)
+    return repaired
 
 
 def _files(value: Json, repair: ValueRepair, place: Place) -> list[Json]:
@@ -395,7 +401,7 @@ def _files(value: Json, repair: ValueRepair, place: Place) -> list[Json]:
 
 
 def repair_pending(value: Json, repair: ValueRepair) -> list[Json]:
-    made: list[Json] = []
+    repaired: list[Json] = []
     for position, entry in enumerate(repair.entries(value, ("pending_tasks",))):
         place: Place = ("pending_tasks", position)
         text = entry
@@ -405,25 +411,26 @@ def repair_pending(value: Json, repair: ValueRepair) -> list[Json]:
             )
             if text is None:
                 raise wrong(place, "must be text, is an object that names no task")
-            more = shorten(", ".join(key for key, inner in entry.items() if inner != text), 60)
+            other_keys = shorten(", ".join(key for key, inner in entry.items() if inner != text), 60)
             repair.note(
-                place, f"its words are the task{f'; kept in pending_tasks{KEPT_SUFFIX}: {more}' * bool(more)}"
+                place,
+                f"its words are the task{f'; kept in pending_tasks{KEPT_SUFFIX}: {other_keys}' * bool(other_keys)}",
             )
-            if more:
+            if other_keys:
                 repair.keep(entry, place)
         words = repair.text(text, place)
         if words is None or not words.strip():
             repair.left_out(entry, place)
             continue
-        made.append(words)
-    return made
+        repaired.append(words)
+    return repaired
 
 
 # ── decisions, errors ────────────────────────────────────────────────────────────────────────────────────
 
 
 def repair_decisions(value: Json, repair: ValueRepair, updated: str) -> list[Json]:
-    made: list[Json] = []
+    repaired: list[Json] = []
     for position, entry in enumerate(repair.entries(value, ("decisions_made",))):
         place: Place = ("decisions_made", position)
         if isinstance(entry, str):
@@ -443,15 +450,15 @@ def repair_decisions(value: Json, repair: ValueRepair, updated: str) -> list[Jso
         if at is None:
             repair.note((*place, "timestamp"), f"is missing, taken as {updated}")
         decision["timestamp"] = at or updated
-        made.append(decision)
-    return made
+        repaired.append(decision)
+    return repaired
 
 
 def repair_errors(value: Json, repair: ValueRepair) -> list[Json]:
-    made: list[Json] = []
+    repaired: list[Json] = []
     for position, entry in enumerate(repair.entries(value, ("errors",))):
         if isinstance(entry, dict):
-            made.append(entry)
+            repaired.append(entry)
         elif (words := repair.text(entry, ("errors", position))) is not None:
-            made.append(words)
-    return made
+            repaired.append(words)
+    return repaired

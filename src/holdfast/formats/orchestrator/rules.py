@@ -16,7 +16,7 @@ import msgspec
 from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 from holdfast.core.decode import decodable
 from holdfast.formats.base import Place, Problem
-from holdfast.formats.orchestrator.fields import ENDED, SESSION_ID, is_day, moment
+from holdfast.formats.orchestrator.fields import ENDED, SESSION_ID, is_day, time_ms
 from holdfast.formats.schema import problems_by_schema
 
 NonBlank = Annotated[str, msgspec.Meta(pattern=r"\S")]
@@ -113,7 +113,7 @@ def problems(value: Json) -> list[Problem]:
 
 def _of_session(document: dict[str, Json]) -> Iterator[Problem]:
     yield from _misnamed(document, OTHER_NAMES, ())
-    created, updated = moment(document.get("created")), moment(document.get("updated"))
+    created, updated = time_ms(document.get("created")), time_ms(document.get("updated"))
     if created is not None and updated is not None and updated < created:
         yield Problem(("updated",), "is earlier than created")
     name = document.get("session_id")
@@ -125,7 +125,7 @@ def _of_session(document: dict[str, Json]) -> Iterator[Problem]:
 
 
 def _of_agents(agents: list[Json]) -> Iterator[Problem]:
-    seen: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for position, agent in enumerate(agents):
         if not isinstance(agent, dict):
             continue
@@ -133,15 +133,15 @@ def _of_agents(agents: list[Json]) -> Iterator[Problem]:
         yield from _misnamed(agent, OTHER_NAMES_OF_AGENTS, place)
         name = agent.get("id")
         if isinstance(name, str):
-            if name in seen:
-                yield Problem((*place, "id"), f"is already the id of agents[{seen[name]}]")
-            seen.setdefault(name, position)
+            if name in positions:
+                yield Problem((*place, "id"), f"is already the id of agents[{positions[name]}]")
+            positions.setdefault(name, position)
         if agent.get("completed") is None:
             continue
         status = agent.get("status")
         if isinstance(status, str) and status in ("pending", "in_progress", "paused"):
             yield Problem((*place, "completed"), f"must not be there while the status is {status}")
-        started, completed = moment(agent.get("started")), moment(agent["completed"])
+        started, completed = time_ms(agent.get("started")), time_ms(agent["completed"])
         if started is not None and completed is not None and completed < started:
             yield Problem((*place, "completed"), "is earlier than started")
 

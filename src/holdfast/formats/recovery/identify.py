@@ -61,7 +61,7 @@ def identify(value: Json, path: str = "") -> FormatKind | None:
     shared = len(fields & value.keys())
     if shared < _MIN_SIGNS or shared * 2 <= len(value):
         return None
-    rules = registry.named(name)
+    rules = registry.format_named(name)
     return FormatKind(rules, rules.kinds[0])
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.text import shorten
 from holdfast.formats.base import Place
-from holdfast.formats.entries import same
+from holdfast.formats.entries import is_same
 from holdfast.formats.recovery.json_scalars import QUOTED, NotJson, Remark, Scalars, TextEnds
 from holdfast.formats.text import nodes
 
@@ -46,20 +46,20 @@ class RepairedJson(NamedTuple):
 def repair_json(text: str, start: int, end: int, previous_opening: str | None = None) -> RepairedJson:
     """The value that begins at `start`, as far as it is complete.
 
-    `previous_opening` is the `opening` of the document before it, if any: the next will begin like it.
+    `previous_opening` is the `document_opening` of the document before it, if any: the next will begin like it.
     """
     repair = _JsonRepair(text, end)
     repair.after_another = previous_opening is not None
     return repair.document(start, previous_opening)
 
 
-def opening(text: str, start: int) -> str | None:
+def document_opening(text: str, start: int) -> str | None:
     """The first characters of a document, by which the start of another one is recognised."""
     match = _OPENING.match(text, start)
     return match[0] if match else None
 
 
-def rest_of(text: str, start: int, end: int, root: Container) -> RepairedJson:
+def add_rest(text: str, start: int, end: int, root: Container) -> RepairedJson:
     """Add to `root` the entries of its level from a text that begins somewhere within its document.
 
     Nested parts are left out, since it is unknown what they belonged to. Whether the text begins within quotes is
@@ -70,12 +70,12 @@ def rest_of(text: str, start: int, end: int, root: Container) -> RepairedJson:
 
 
 def _tail(text: str, start: int, end: int, root: Container, *, quoted: bool) -> RepairedJson:
-    nothing = RepairedJson(root, end, whole=False, remarks=[], lost_from=start, has_content=False)
+    empty = RepairedJson(root, end, whole=False, remarks=[], lost_from=start, has_content=False)
     position = start
     if quoted:
         closing = _TO_THE_QUOTE.match(text, start, end)
         if closing is None:
-            return nothing
+            return empty
         position = closing.end()
     level: list[str] = []
     closers: list[tuple[str, int]] = []
@@ -87,9 +87,9 @@ def _tail(text: str, start: int, end: int, root: Container, *, quoted: bool) -> 
             if not level:
                 closers.append((step, match.end()))
             elif level.pop() != step:
-                return nothing
+                return empty
     if not closers or level or closers[-1][0] != ("}" if isinstance(root, dict) else "]"):
-        return nothing
+        return empty
     inner = closers[-2][1] if len(closers) > 1 else None
     return _JsonRepair(text, end).entries(root.copy(), position if inner is None else inner, midway=inner is None)
 
@@ -97,10 +97,10 @@ def _tail(text: str, start: int, end: int, root: Container, *, quoted: bool) -> 
 class _Frame:
     """A list or object being read, and the key whose value comes next."""
 
-    __slots__ = ("key", "key_start", "made", "opened")
+    __slots__ = ("container", "key", "key_start", "opened")
 
-    def __init__(self, made: Container, opened: int) -> None:
-        self.made = made
+    def __init__(self, container: Container, opened: int) -> None:
+        self.container = container
         self.opened = opened
         self.key: str | None = None
         self.key_start = opened  # the position of that key
@@ -112,7 +112,7 @@ class _JsonRepair(Scalars):
         self.stack: list[_Frame] = []
         self.opening: str | None = None
         self.after_another = False
-        self.left = nodes.MAX_PARTS
+        self.parts_left = nodes.MAX_PARTS
         self.has_content = False
         # The last complete entry: its object, its start and its end.
         self.last_frame: _Frame | None = None
@@ -123,11 +123,11 @@ class _JsonRepair(Scalars):
 
     def document(self, start: int, previous_opening: str | None) -> RepairedJson:
         self.complete_until = self.last_began = position = self.space(start)
-        self.opening = previous_opening or opening(self.text, position)
+        self.opening = previous_opening or document_opening(self.text, position)
         try:
             value, end = self._value(position)
             if self.stack:
-                value, end = self.stack[0].made, self._run(end)
+                value, end = self.stack[0].container, self._read_entries(end)
             else:
                 self.has_content = True
         except NotJson:
@@ -135,7 +135,7 @@ class _JsonRepair(Scalars):
             return self._result(None, position, whole=False)
         except TextEnds as cut:
             self.lose(cut.lost)
-            return self._result(self._closed(), cut.at, whole=False)
+            return self._result(self._close_all(), cut.at, whole=False)
         return self._result(value, end, whole=True)
 
     def entries(self, root: Container, start: int, *, midway: bool) -> RepairedJson:
@@ -143,15 +143,15 @@ class _JsonRepair(Scalars):
         self.stack = [_Frame(root, start)]
         self.complete_until = self.last_began = start
         before = len(root)
-        whole = False
+        is_whole = False
         try:
-            end = self._run(self._skip(start, start) if midway else start)
-            whole = True
+            end = self._read_entries(self._skip(start, start) if midway else start)
+            is_whole = True
         except TextEnds as cut:
             self.lose(cut.lost)
             end = cut.at
         self.has_content = False
-        return self._result(self._closed(), end, whole=whole)._replace(has_content=len(root) > before)
+        return self._result(self._close_all(), end, whole=is_whole)._replace(has_content=len(root) > before)
 
     def _result(self, value: Json, end: int, *, whole: bool) -> RepairedJson:
         if self.left_out:
@@ -160,17 +160,17 @@ class _JsonRepair(Scalars):
             )
         return RepairedJson(value, end, whole, self.remarks, self.lost_from, self.has_content)
 
-    def _closed(self) -> Json:
+    def _close_all(self) -> Json:
         """The root with everything closed that is still open; open and empty parts are dropped."""
         while len(self.stack) > 1:
             frame = self.stack.pop()
-            if frame.made:
-                self._put(self.stack[-1], frame.made)
-        return self.stack[0].made if self.stack else None
+            if frame.container:
+                self._put(self.stack[-1], frame.container)
+        return self.stack[0].container if self.stack else None
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _run(self, position: int) -> int:
+    def _read_entries(self, position: int) -> int:
         """Read entries until the root is closed; gives the position after it."""
         while True:
             position = self.space(position)
@@ -184,7 +184,7 @@ class _JsonRepair(Scalars):
                 position += 1
                 if self._close(char, position - 1):
                     return position
-            elif isinstance(frame.made, dict):
+            elif isinstance(frame.container, dict):
                 position = self._pair(position, frame)
             else:
                 position = self._entry(position, frame, position)
@@ -192,25 +192,25 @@ class _JsonRepair(Scalars):
     def _comma(self, position: int, frame: _Frame) -> int:
         following = self.space(position + 1)
         if following < self.end and self.text[following] in "]},":
-            self.say(position, "an extra comma")
+            self.note(position, "an extra comma")
         frame.key = None
         return position + 1
 
     def _close(self, char: str, position: int) -> bool:
         """Close what this bracket closes; True if that was the root."""
         kind = dict if char == "}" else list
-        if not any(isinstance(frame.made, kind) for frame in self.stack):
-            self.say(position, f"an unmatched {char}")
+        if not any(isinstance(frame.container, kind) for frame in self.stack):
+            self.note(position, f"an unmatched {char}")
             return False
-        while not isinstance(self.stack[-1].made, kind):
+        while not isinstance(self.stack[-1].container, kind):
             frame = self.stack.pop()
-            self.say(position, "a closing bracket is missing")
-            self._put(self.stack[-1], frame.made)
+            self.note(position, "a closing bracket is missing")
+            self._put(self.stack[-1], frame.container)
         if len(self.stack) == 1:
             self.has_content = True
             return True
         frame = self.stack.pop()
-        self._put(self.stack[-1], frame.made)
+        self._put(self.stack[-1], frame.container)
         self.last_frame, self.last_began, self.complete_until = self.stack[-1], frame.opened, position + 1
         return False
 
@@ -227,13 +227,13 @@ class _JsonRepair(Scalars):
         frame.key, frame.key_start = key, began
         at = self.space(following + 1)
         if at < self.end and self.text[at] in ",}":
-            self.say(began, "a value is missing", lost=True)
+            self.note(began, "a value is missing", lost=True)
             frame.key = None
             return at
         return self._entry(at, frame, began)
 
     def _entry(self, position: int, frame: _Frame, began: int) -> int:
-        if isinstance(frame.made, list):
+        if isinstance(frame.container, list):
             self._expect_comma(position, frame)
         try:
             value, end = self._value(position)
@@ -247,16 +247,16 @@ class _JsonRepair(Scalars):
         return end
 
     def _expect_comma(self, position: int, frame: _Frame) -> None:
-        if frame.made and not self.text[self.complete_until : position].strip(" \t\r\n"):
-            self.say(position, "a comma is missing")
+        if frame.container and not self.text[self.complete_until : position].strip(" \t\r\n"):
+            self.note(position, "a comma is missing")
 
     def _value(self, position: int) -> tuple[Json, int]:
         """A value and its end; a list or object is only opened here, the loop reads its entries."""
         if position >= self.end:
             raise TextEnds(self.end, self.end)
-        self.left -= 1
-        if self.left < 0:
-            self.say(position, f"it has more than {nodes.MAX_PARTS:,} parts", lost=True)
+        self.parts_left -= 1
+        if self.parts_left < 0:
+            self.note(position, f"it has more than {nodes.MAX_PARTS:,} parts", lost=True)
             raise TextEnds(self.end, position)
         char = self.text[position]
         if char not in "{[":
@@ -264,13 +264,13 @@ class _JsonRepair(Scalars):
         if self.stack and self.next_document(position):
             raise TextEnds(position, position)
         if len(self.stack) >= nodes.MAX_LEVELS:
-            self.say(position, "it is nested too deeply", lost=True)
-            return None, self._past(position)
-        made: Container = {} if char == "{" else []
-        self.stack.append(_Frame(made, position))
-        return made, position + 1
+            self.note(position, "it is nested too deeply", lost=True)
+            return None, self._skip_container(position)
+        container: Container = {} if char == "{" else []
+        self.stack.append(_Frame(container, position))
+        return container, position + 1
 
-    def _past(self, position: int) -> int:
+    def _skip_container(self, position: int) -> int:
         """The position after a list or object, whatever is in it."""
         depth = 0
         for match in STEP.finditer(self.text, position, self.end):
@@ -291,7 +291,7 @@ class _JsonRepair(Scalars):
     def _skip(self, began: int, noticed: int, why: str = "this is not JSON") -> int:
         """Skip something unreadable up to where the next entry can begin; never into another document."""
         self._stop_at_another(noticed)
-        self.say(began, why, lost=True)
+        self.note(began, why, lost=True)
         frame = self.stack[-1]
         frame.key = None
         at = began
@@ -306,7 +306,7 @@ class _JsonRepair(Scalars):
                     if quoted is None or "\n" in quoted[1]:
                         self.patience -= (self.end if quoted is None else quoted.end()) - at
                         at += 1
-                    elif at > began and isinstance(frame.made, dict) and self.followed(quoted.end(), "key"):
+                    elif at > began and isinstance(frame.container, dict) and self.followed(quoted.end(), "key"):
                         return at
                     else:
                         at = quoted.end()
@@ -317,7 +317,7 @@ class _JsonRepair(Scalars):
                 case "{" | "[":
                     if self.next_document(at):
                         raise TextEnds(at, began)
-                    at = self._past(at)
+                    at = self._skip_container(at)
                 case _:
                     return at
 
@@ -335,7 +335,7 @@ class _JsonRepair(Scalars):
         if (
             next_start < self.complete_until and self.last_frame is not None
         ):  # the last entry belongs half to the next document
-            made = self.last_frame.made
+            made = self.last_frame.container
             made.pop() if isinstance(made, list) else made.popitem()
             raise TextEnds(next_start, self.last_began)
         raise TextEnds(next_start, self.complete_until)
@@ -344,23 +344,23 @@ class _JsonRepair(Scalars):
 
     def _put(self, frame: _Frame, value: Json) -> None:
         self.has_content = True
-        if isinstance(frame.made, list):
-            frame.made.append(value)
+        if isinstance(frame.container, list):
+            frame.container.append(value)
         elif frame.key is not None:
-            if frame.key in frame.made:
+            if frame.key in frame.container:
                 # The last value takes the last position.
-                self._dropped(frame.made.pop(frame.key), value, frame)
-            frame.made[frame.key] = value
+                self._dropped(frame.container.pop(frame.key), value, frame)
+            frame.container[frame.key] = value
             frame.key = None
 
     def _dropped(self, first: Json, last: Json, frame: _Frame) -> None:
         """Note a duplicate key: its last value counts; a different earlier one is lost."""
-        if same(first, last):
-            self.say(frame.key_start, "duplicate key with the same value")
+        if is_same(first, last):
+            self.note(frame.key_start, "duplicate key with the same value")
             return
         shown = shorten(json.dumps(first, ensure_ascii=False), _MAX_SHOWN_LENGTH)
-        self.say(frame.key_start, f"duplicate key; the last value counts, and {shown} is dropped", lost=True)
+        self.note(frame.key_start, f"duplicate key; the last value counts, and {shown} is dropped", lost=True)
 
     def place(self) -> Place:
-        steps = (frame.key if isinstance(frame.made, dict) else len(frame.made) for frame in self.stack)
+        steps = (frame.key if isinstance(frame.container, dict) else len(frame.container) for frame in self.stack)
         return tuple(step for step in steps if step is not None)

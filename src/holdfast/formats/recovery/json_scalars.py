@@ -104,9 +104,9 @@ class Scalars:
             if word.end() >= self.end and within:
                 raise TextEnds(self.end, position)
             if word[0] in _WORDS:
-                value, spelled = _WORDS[word[0]]
-                if spelled is not None:
-                    self.say(position, f"{spelled} is taken as {json.dumps(value)}")
+                value, description = _WORDS[word[0]]
+                if description is not None:
+                    self.note(position, f"{description} is taken as {json.dumps(value)}")
                 return value, word.end()
         raise NotJson(position if word is None else word.end())
 
@@ -121,7 +121,7 @@ class Scalars:
         try:
             return read(match[0]), end
         except nodes.NumberTooLarge:
-            self.say(start, "a number this large is kept as text")
+            self.note(start, "a number this large is kept as text")
             return match[0], end
 
     def key(self, position: int) -> tuple[str | None, int]:
@@ -138,7 +138,7 @@ class Scalars:
             raise TextEnds(self.end, position)
         if not self.followed(word.end(), "key"):
             return None, position
-        self.say(position, "a key without quotes")
+        self.note(position, "a key without quotes")
         return word[0], word.end()
 
     # ── text ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,7 +156,7 @@ class Scalars:
             if not self.followed(end, role):
                 self.patience -= end - position
                 return self._open_ended(position, role)
-            self.say(position, "a line break or control character within text")
+            self.note(position, "a line break or control character within text")
         return self._clean(value, position), end
 
     def _bad_string(self, position: int, role: Role) -> tuple[str, int]:
@@ -165,7 +165,7 @@ class Scalars:
         self.patience -= (self.end if match is None else match.end()) - position
         if match is None or ("\n" in match[1] and not self.followed(match.end(), role)):
             return self._open_ended(position, role)
-        self.say(position, "an invalid escape")
+        self.note(position, "an invalid escape")
         return self._clean(unescaped(match[1]), position), match.end()
 
     def _open_ended(self, position: int, role: Role) -> tuple[str, int]:
@@ -179,7 +179,7 @@ class Scalars:
         fits = following < self.end and self.text[following] in ('"' if ends else "]}")
         if role == "key" or not fits or '"' in line or "\\" in line or self.next_document(stop + 1):
             raise NotJson(position, "text without a closing quote")
-        self.say(position, "a closing quote is missing")
+        self.note(position, "a closing quote is missing")
         value = line.removesuffix(",")
         return self._clean(value, position), position + 1 + len(value)
 
@@ -191,7 +191,7 @@ class Scalars:
             raise NotJson(position, "text without a closing quote")
         if not self.followed(match.end(), role):
             raise NotJson(position, "text in single quotes without a clear end")
-        self.say(position, "single quotes")
+        self.note(position, "single quotes")
         plain = re.sub(
             r"\\.|\"",
             lambda character: {"\\'": "'", '"': '\\"'}.get(character[0], character[0]),
@@ -208,7 +208,7 @@ class Scalars:
     def _clean(self, value: str, position: int) -> str:
         if value.isascii() or not _SURROGATE.search(value):
             return value
-        self.say(position, "invalid bytes became \ufffd")
+        self.note(position, "invalid bytes became \ufffd")
         return _SURROGATE.sub("\ufffd", value)
 
     def space(self, position: int) -> int:
@@ -230,12 +230,12 @@ class Scalars:
                 return position
             if position > self._commented:
                 self._commented = position
-                self.say(position, "a comment")
+                self.note(position, "a comment")
             position = self.end if stop < 0 else stop
 
     # ── remarks ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def say(self, position: int, message: str, *, lost: bool = False) -> None:
+    def note(self, position: int, message: str, *, lost: bool = False) -> None:
         if lost:
             self.lose(position)
         if len(self.remarks) >= MAX_REMARKS:

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats.base import FormatNote
-from holdfast.formats.recovery.json import STEP, RepairedJson, opening, repair_json, rest_of
+from holdfast.formats.recovery.json import STEP, RepairedJson, add_rest, document_opening, repair_json
 from holdfast.formats.recovery.json_scalars import Remark
-from holdfast.formats.recovery.text import Layer, is_mojibake, unwrapped
+from holdfast.formats.recovery.text import Layer, is_mojibake, unwrap
 from holdfast.formats.text.nodes import MAX_PARTS
 from holdfast.formats.text.read import LIMIT, read_json, read_lines, read_yaml
 
@@ -41,7 +41,7 @@ class DocumentSplitter:
 
     def at(self, start: int, end: int) -> int | None:
         """Where the next one begins within what was taken for a single document; None when there is none."""
-        previous_opening = opening(self._text, start)
+        previous_opening = document_opening(self._text, start)
         first = True
         for at in self._out_of_place(start, end):
             if self._left <= 0:
@@ -123,19 +123,19 @@ def recover_document(raw: bytes, path: str = "") -> RecoveredDocument:
         raise Invalid(
             f"it has more than {LIMIT >> 20} MiB", hint=f"The limit is {LIMIT >> 20} MiB.", file=path or None
         )
-    sound = _sound(raw, path)
-    if sound is not None:
-        return sound
-    layer = unwrapped(raw)
+    intact = _read_intact(raw, path)
+    if intact is not None:
+        return intact
+    layer = unwrap(raw)
     report = _Report(raw, layer)
     result = _from_yaml(layer, report) if _is_yaml(layer.text, path) else _from_json(layer, report)
-    return result if result.notes else result._replace(notes=[FormatNote((), _complaint(raw, path))])
+    return result if result.notes else result._replace(notes=[FormatNote((), _strict_error(raw, path))])
 
 
 # ── intact files ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _sound(raw: bytes, path: str) -> RecoveredDocument | None:
+def _read_intact(raw: bytes, path: str) -> RecoveredDocument | None:
     head = raw[:200].removeprefix(b"\xef\xbb\xbf").lstrip()
     try:
         if head[:1] in (b"{", b"["):
@@ -145,7 +145,7 @@ def _sound(raw: bytes, path: str) -> RecoveredDocument | None:
         else:
             return None
     except Invalid:
-        return _sound_lines(raw, path) if head[:1] == b"{" else None
+        return _read_intact_lines(raw, path) if head[:1] == b"{" else None
     if not isinstance(read.value, (dict, list)) or is_mojibake(raw.decode()):
         return None
     notes = read.notes
@@ -154,7 +154,7 @@ def _sound(raw: bytes, path: str) -> RecoveredDocument | None:
     return RecoveredDocument(read.value, [read.value], notes, whole=True, lost_from=None)
 
 
-def _complaint(raw: bytes, path: str) -> str:
+def _strict_error(raw: bytes, path: str) -> str:
     """Why the strict reader refuses a text of which nothing is lost."""
     try:
         read_json(raw, path)
@@ -163,7 +163,7 @@ def _complaint(raw: bytes, path: str) -> str:
     return "it is not a valid document"
 
 
-def _sound_lines(raw: bytes, path: str) -> RecoveredDocument | None:
+def _read_intact_lines(raw: bytes, path: str) -> RecoveredDocument | None:
     documents: list[Json] = []
     notes: list[FormatNote] = []
     for _, read in read_lines(raw, path):
@@ -186,34 +186,34 @@ def _is_yaml(text: str, path: str) -> bool:
 
 
 def _from_json(layer: Layer, report: _Report) -> RecoveredDocument:
-    pieces = _pieces(layer.text, report)
-    kept = [piece for piece in pieces if piece.json.has_content]
-    if not kept:
+    pieces = _split_pieces(layer.text, report)
+    with_content = [piece for piece in pieces if piece.json.has_content]
+    if not with_content:
         report.lose(0, "nothing in it is complete")
-        return report.made(None, [])
-    several = len(kept) > 1
-    for number, piece in enumerate(kept):
+        return report.build(None, [])
+    several = len(with_content) > 1
+    for number, piece in enumerate(with_content):
         report.piece(piece, (number,) if several else ())
-    chosen = _chosen(kept)
-    if several and chosen is not kept[-1]:
-        report.say(chosen.start, f"{len(kept)} documents in one file: the one that begins here counts")
+    chosen = _choose_piece(with_content)
+    if several and chosen is not with_content[-1]:
+        report.note(chosen.start, f"{len(with_content)} documents in one file: the one that begins here counts")
     elif several:
-        report.say(chosen.start, f"{len(kept)} documents in one file: the last one counts")
-    return report.made(chosen.json.value, [piece.json.value for piece in kept])
+        report.note(chosen.start, f"{len(with_content)} documents in one file: the last one counts")
+    return report.build(chosen.json.value, [piece.json.value for piece in with_content])
 
 
-def _chosen(pieces: list[_Piece]) -> _Piece:
+def _choose_piece(pieces: list[_Piece]) -> _Piece:
     """The last whole one, else the longest."""
-    whole = [piece for piece in pieces if piece.json.whole and piece.json.lost_from is None]
-    return whole[-1] if whole else max(pieces, key=lambda piece: piece.json.end - piece.start)
+    whole_pieces = [piece for piece in pieces if piece.json.whole and piece.json.lost_from is None]
+    return whole_pieces[-1] if whole_pieces else max(pieces, key=lambda piece: piece.json.end - piece.start)
 
 
-def _pieces(text: str, report: _Report) -> list[_Piece]:
+def _split_pieces(text: str, report: _Report) -> list[_Piece]:
     """The documents of a text, one after the other."""
     pieces: list[_Piece] = []
     position = 0
     previous_opening: str | None = None
-    hole = text.find("\0")
+    zeros_at = text.find("\0")
     splitter = DocumentSplitter(text)
     while len(pieces) < MAX_PARTS:
         between = _BETWEEN.match(text, position)
@@ -222,62 +222,62 @@ def _pieces(text: str, report: _Report) -> list[_Piece]:
         if position >= len(text):
             break
         if text[position] in "{[":
-            if 0 <= hole < position:
-                hole = text.find("\0", position)
-            piece = _Piece(position, _unglued(text, position, hole, previous_opening, splitter))
+            if 0 <= zeros_at < position:
+                zeros_at = text.find("\0", position)
+            piece = _Piece(position, _split_off_next(text, position, zeros_at, previous_opening, splitter))
             pieces.append(piece)
-            previous_opening = opening(text, pieces[0].start)
+            previous_opening = document_opening(text, pieces[0].start)
             position = max(piece.json.end, position + 1)
             continue
-        following = _following(text, position)
-        if not pieces and (torn := _without_beginning(text, position, following)) is not None:
-            pieces.append(torn)
+        following = _next_candidates(text, position)
+        if not pieces and (tail := _repair_tail(text, position, following)) is not None:
+            pieces.append(tail)
         elif pieces and pieces[-1].json.whole:
-            report.say(position, "the rest of an older, longer text was ignored")
+            report.note(position, "the rest of an older, longer text was ignored")
         else:
             report.lose(position, "this belongs to no document")
         position = following
     return pieces
 
 
-def _following(text: str, position: int) -> int:
+def _next_candidates(text: str, position: int) -> int:
     """Where the next document may begin: at the beginning of a line."""
     match = _AT_THE_MARGIN.search(text, position + 1)
     return len(text) if match is None else match.start()
 
 
-def _unglued(
-    text: str, start: int, hole: int, previous_opening: str | None, splitter: DocumentSplitter
+def _split_off_next(
+    text: str, start: int, zeros_at: int, previous_opening: str | None, splitter: DocumentSplitter
 ) -> RepairedJson:
     """A document, up to a whole one that follows it without a break."""
-    repaired = _with_hole(text, start, hole, previous_opening)
+    repaired = _repair_around_zeros(text, start, zeros_at, previous_opening)
     if repaired.whole and repaired.lost_from is None:
         return repaired
     at = splitter.at(start, repaired.end)
     return repaired if at is None else repair_json(text, start, at, previous_opening)
 
 
-def _with_hole(text: str, start: int, hole: int, previous_opening: str | None) -> RepairedJson:
+def _repair_around_zeros(text: str, start: int, zeros_at: int, previous_opening: str | None) -> RepairedJson:
     """A document with zeros in it: after them, only entries of its level can be used."""
-    if hole < 0:
+    if zeros_at < 0:
         return repair_json(text, start, len(text), previous_opening)
-    first = repair_json(text, start, hole, previous_opening)
-    if first.end < hole or not isinstance(first.value, (dict, list)):
+    first = repair_json(text, start, zeros_at, previous_opening)
+    if first.end < zeros_at or not isinstance(first.value, (dict, list)):
         return first
-    end = _following(text, hole)
-    after = text.rfind("\0", hole, end) + 1
-    rest = rest_of(text, after, end, first.value)
-    lost = first.lost_from if first.lost_from is not None else hole
-    remark = Remark((), hole, "there are zeros here instead of text", lost=True)
+    end = _next_candidates(text, zeros_at)
+    after = text.rfind("\0", zeros_at, end) + 1
+    rest = add_rest(text, after, end, first.value)
+    lost = first.lost_from if first.lost_from is not None else zeros_at
+    remark = Remark((), zeros_at, "there are zeros here instead of text", lost=True)
     if not (rest.whole or rest.has_content):
         return first._replace(end=end, remarks=[*first.remarks, remark], lost_from=lost, whole=False)
     remarks = [*first.remarks, remark, *(remark for remark in rest.remarks if remark.at > after)]
     return RepairedJson(rest.value, rest.end, rest.whole, remarks, lost, first.has_content or rest.has_content)
 
 
-def _without_beginning(text: str, position: int, end: int) -> _Piece | None:
+def _repair_tail(text: str, position: int, end: int) -> _Piece | None:
     """The end of a document whose beginning is lost."""
-    rest = rest_of(text, position, end, {})
+    rest = add_rest(text, position, end, {})
     if not rest.has_content:
         return None
     remark = Remark((), position, "the beginning is missing", lost=True)
@@ -305,13 +305,13 @@ def _from_yaml(layer: Layer, report: _Report) -> RecoveredDocument:
         if not parsed.whole or (zeros >= 0 and end == len(text)):
             report.lose(start + parsed.characters, "the rest is not YAML")
     if not parts:
-        return report.made(None, [])
-    whole = [line for line in parts if line[1].whole]
-    chosen = whole[-1] if whole else max(parts, key=lambda item: item[1].characters)
+        return report.build(None, [])
+    whole_parts = [line for line in parts if line[1].whole]
+    chosen = whole_parts[-1] if whole_parts else max(parts, key=lambda item: item[1].characters)
     if len(parts) > 1:
         which = "the last one counts" if chosen is parts[-1] else "the one that begins here counts"
-        report.say(chosen[0], f"{len(parts)} documents in one file: {which}")
-    return report.made(chosen[1].value, [parsed.value for _, parsed in parts])
+        report.note(chosen[0], f"{len(parts)} documents in one file: {which}")
+    return report.build(chosen[1].value, [parsed.value for _, parsed in parts])
 
 
 # Bytes parsed in all: the parser reads some hundred thousand per second.
@@ -394,7 +394,7 @@ class _Report:
 
     def piece(self, piece: _Piece, place: tuple[int, ...]) -> None:
         for remark in piece.json.remarks:
-            self.say(remark.at, remark.message, (*place, *remark.place), lost=remark.lost)
+            self.note(remark.at, remark.message, (*place, *remark.place), lost=remark.lost)
         lost = piece.json.lost_from
         if lost is None:
             return
@@ -404,9 +404,9 @@ class _Report:
             self.lose(lost, "the text breaks off here; the rest is lost", place)
 
     def lose(self, position: int, message: str, place: tuple[int, ...] = ()) -> None:
-        self.say(position, message, place, lost=True)
+        self.note(position, message, place, lost=True)
 
-    def say(self, position: int, message: str, place: tuple[str | int, ...] = (), *, lost: bool = False) -> None:
+    def note(self, position: int, message: str, place: tuple[str | int, ...] = (), *, lost: bool = False) -> None:
         if len(self._notes) >= _MAX_NOTES:
             self._left_out += 1
             return
@@ -419,7 +419,7 @@ class _Report:
     def _lose(self, byte: int) -> None:
         self._lost_from = byte if self._lost_from is None else min(byte, self._lost_from)
 
-    def made(self, value: Json, documents: list[Json]) -> RecoveredDocument:
+    def build(self, value: Json, documents: list[Json]) -> RecoveredDocument:
         if self._left_out:
             self._notes.append(FormatNote((), f"and {self._left_out:,} more such notes"))
         return RecoveredDocument(value, documents, self._notes, whole=False, lost_from=self._lost_from)

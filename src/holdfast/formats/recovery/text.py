@@ -39,7 +39,7 @@ class Layer(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def unwrapped(raw: bytes) -> Layer:
+def unwrap(raw: bytes) -> Layer:
     """The intended text, as far as it can be known."""
     layer = _decoded(raw)
     for _ in range(_MAX_WRAPPINGS):
@@ -70,7 +70,7 @@ def _decoded(raw: bytes) -> Layer:
         if end < len(raw):
             notes.append(f"{len(raw) - end:,} zero bytes at its end were ignored")
     body = raw[skip:end]
-    text = _plain(body, notes) if width == 1 else body.decode(encoding, "replace").rstrip("\0")
+    text = _decode_8_bit(body, notes) if width == 1 else body.decode(encoding, "replace").rstrip("\0")
 
     def byte(position: int) -> int:
         before = text[:position]
@@ -97,7 +97,7 @@ def _encoding(raw: bytes) -> tuple[str, int]:
     return "utf-8", 0
 
 
-def _plain(body: bytes, notes: list[str]) -> str:
+def _decode_8_bit(body: bytes, notes: list[str]) -> str:
     text = body.decode("utf-8", "surrogateescape")
     ends = text.rstrip(_FOREIGN)
     if len(text) - len(ends) < 4:  # cut within its last character

@@ -13,7 +13,7 @@ from holdfast.core.canonical import MAX_DEPTH, Json
 from holdfast.core.text import MAX_TEXT_LENGTH, escaped_json
 
 
-def written(value: Json) -> bytes:
+def render_json(value: Json) -> bytes:
     try:
         return escaped_json(msgspec.json.format(msgspec.json.encode(value), indent=2)) + b"\n"
     except (OverflowError, UnicodeEncodeError, msgspec.MsgspecError):  # lone surrogates, absurd numbers
@@ -31,7 +31,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-def plain(raw: bytes) -> Json:
+def parse_plain(raw: bytes) -> Json:
     r"""The data in a JSON text that the strict reader would accept without notes. May return None at any time.
 
     A duplicate key is lost in decoding. So possible keys are counted in the text and again in the re-encoded data:

@@ -43,21 +43,21 @@ class NotADocument(Invalid):
         self.line = line
 
 
-def not_readable(path: str, why: str, line: int | None, hint: str | None = None) -> NotADocument:
+def unreadable_error(path: str, why: str, line: int | None, hint: str | None = None) -> NotADocument:
     """The error for a file that cannot be read."""
     return NotADocument(path, why, line, hint)
 
 
 def too_many(path: str, line: int | None) -> NotADocument:
-    return not_readable(path, f"it has more than {MAX_PARTS:,} parts", line)
+    return unreadable_error(path, f"it has more than {MAX_PARTS:,} parts", line)
 
 
 def too_deep(path: str, line: int | None) -> NotADocument:
-    return not_readable(path, "it is nested too deeply", line, f"The limit is {MAX_LEVELS} levels.")
+    return unreadable_error(path, "it is nested too deeply", line, f"The limit is {MAX_LEVELS} levels.")
 
 
 def duplicate_key(path: str, key: str, line: int | None) -> NotADocument:
-    return not_readable(path, f"duplicate key {key[:40]!a}", line)
+    return unreadable_error(path, f"duplicate key {key[:40]!a}", line)
 
 
 def from_yaml(text: str, path: str) -> YamlNode:
@@ -70,16 +70,16 @@ def from_yaml(text: str, path: str) -> YamlNode:
         return _Reader(path, events).document()
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise not_readable(
+        raise unreadable_error(
             path, str(error.problem or "it is not YAML"), None if mark is None else mark.line + 1
         ) from None
     except YAMLError as error:
         position = getattr(error, "position", None)
         line = text.count("\n", 0, position) + 1 if isinstance(position, int) else None
-        raise not_readable(path, str(getattr(error, "reason", "it is not YAML")), line) from None
+        raise unreadable_error(path, str(getattr(error, "reason", "it is not YAML")), line) from None
     except (ValueError, IndexError, AttributeError, AssertionError, TypeError, KeyError, StopIteration) as error:
         # Bugs of the parser on nonsense.
-        raise not_readable(path, f"it is not YAML ({type(error).__name__})", None) from None
+        raise unreadable_error(path, f"it is not YAML ({type(error).__name__})", None) from None
     except RecursionError:
         raise too_deep(path, None) from None
 
@@ -99,10 +99,10 @@ class _Reader:
         for event in self._events:
             if isinstance(event, events.DocumentStartEvent):
                 if root is not None:
-                    raise not_readable(self._path, "it has more than one document", event.start_mark.line + 1)
+                    raise unreadable_error(self._path, "it has more than one document", event.start_mark.line + 1)
                 root = self._node(next(self._events), 0)
         if root is None:
-            raise not_readable(self._path, "it is empty", None)
+            raise unreadable_error(self._path, "it is empty", None)
         return root
 
     def _node(self, event: object, depth: int) -> YamlNode:
@@ -114,9 +114,11 @@ class _Reader:
         if self._left < 0:
             raise too_many(self._path, line)
         if isinstance(event, events.AliasEvent) or event.anchor is not None:
-            raise not_readable(self._path, "anchors and aliases are not read", line, "Write out what they stand for.")
+            raise unreadable_error(
+                self._path, "anchors and aliases are not read", line, "Write out what they stand for."
+            )
         if getattr(event, "tag", None) is not None:
-            raise not_readable(self._path, "tags are not read", line, "Leave the tag (!…) out.")
+            raise unreadable_error(self._path, "tags are not read", line, "Leave the tag (!…) out.")
         if isinstance(event, events.ScalarEvent):
             plain = event.implicit[0]
             return YamlNode(None if plain and event.value in _NULLS else event.value, line, plain)
@@ -128,7 +130,7 @@ class _Reader:
         for key in (items := self._items(events.MappingEndEvent, depth)):
             self._left += 1  # a key is part of its value
             if not isinstance(key.value, str):
-                raise not_readable(self._path, "a key must be text", key.line)
+                raise unreadable_error(self._path, "a key must be text", key.line)
             if key.value in members:
                 raise duplicate_key(self._path, key.value, key.line)
             members[key.value] = next(items)
@@ -179,18 +181,18 @@ def fraction(written: str) -> float:
 
 def loads(text: str, path: str, first: int = 1) -> Json:
     """The data in a JSON text that starts at line `first` of the file. Raises `Invalid` with the line."""
-    _bounded(text, path, first)
+    _check_limits(text, path, first)
     value = _parsed(text, path, first, integer, fraction)
     if _SURROGATE_ESCAPE.search(text):
         for word, line in _tokens(text, first):
             if word[0] == '"' and "\\u" in word and _SURROGATE.search(json.loads(word)):
-                raise not_readable(path, "text has half of a surrogate pair, which is not a character", line)
+                raise unreadable_error(path, "text has half of a surrogate pair, which is not a character", line)
     return value
 
 
 def from_json(text: str, path: str, first: int = 1) -> YamlNode:
     """The same as nodes: numbers as written, everything with its line."""
-    _bounded(text, path, first)
+    _check_limits(text, path, first)
     _parsed(text, path, first, str, str)
     return _Scan(_tokens(text, first), path).node()
 
@@ -199,7 +201,7 @@ def _parsed(
     text: str, path: str, first: int, integer: Callable[[str], object], fraction: Callable[[str], object]
 ) -> Json:
     def refuse(word: str) -> NoReturn:
-        raise not_readable(path, f"{word} is not JSON", _line_of(text, word, first))
+        raise unreadable_error(path, f"{word} is not JSON", _line_of(text, word, first))
 
     try:
         value: Json = json.loads(
@@ -207,27 +209,29 @@ def _parsed(
         )
     except json.JSONDecodeError as error:
         if not text.strip():
-            raise not_readable(path, "it is empty", None) from None
-        raise not_readable(path, f"it is not JSON: {error.msg.lower()}", error.lineno + first - 1) from None
+            raise unreadable_error(path, "it is empty", None) from None
+        raise unreadable_error(path, f"it is not JSON: {error.msg.lower()}", error.lineno + first - 1) from None
     except NumberTooLarge as error:
         number = str(error)
-        raise not_readable(path, f"the number {number[:30]}… is too large", _line_of(text, number, first)) from None
+        raise unreadable_error(
+            path, f"the number {number[:30]}… is too large", _line_of(text, number, first)
+        ) from None
     except _DuplicateKey:
         _Scan(_tokens(text, first), path).node()  # raises it again, with its line
-        raise not_readable(path, "duplicate key", None) from None
+        raise unreadable_error(path, "duplicate key", None) from None
     except RecursionError:
         raise too_deep(path, None) from None
     return value
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    result = dict(pairs)
+    if len(result) != len(pairs):
         raise _DuplicateKey
-    return made
+    return result
 
 
-def _bounded(text: str, path: str, first: int) -> None:
+def _check_limits(text: str, path: str, first: int) -> None:
     """Refuse too many parts and levels before anything is built."""
     opened = text.count("[") + text.count("{")
     if opened <= MAX_LEVELS and text.count(",") + opened < MAX_PARTS:
@@ -252,8 +256,8 @@ def _deep_line(text: str, first: int) -> int | None:
     return None
 
 
-def _line_of(text: str, wanted: str, first: int) -> int | None:
-    return next((line for word, line in _tokens(text, first) if word == wanted), None)
+def _line_of(text: str, token: str, first: int) -> int | None:
+    return next((line for word, line in _tokens(text, first) if word == token), None)
 
 
 def _tokens(text: str, first: int) -> Iterator[tuple[str, int]]:

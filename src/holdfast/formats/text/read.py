@@ -19,7 +19,7 @@ from holdfast.core.errors import Invalid
 from holdfast.formats.base import FormatNote, Place
 from holdfast.formats.text import nodes
 from holdfast.formats.text.json import LIMIT
-from holdfast.formats.text.nodes import YamlNode, not_readable
+from holdfast.formats.text.nodes import YamlNode, unreadable_error
 
 __all__ = ["LIMIT", "ReadDocument", "read", "read_json", "read_lines", "read_text", "read_toml", "read_yaml"]
 
@@ -52,7 +52,7 @@ def read(raw: bytes, path: str) -> ReadDocument:
     """The document in a file: YAML or JSON by its name. Raises `Invalid`."""
     ending = path.lower().rpartition(".")[2]
     if ending == "jsonl":
-        raise not_readable(path, "it is a list of documents, one per line", None)
+        raise unreadable_error(path, "it is a list of documents, one per line", None)
     return read_yaml(raw, path) if ending in ("yaml", "yml") else read_json(raw, path)
 
 
@@ -76,7 +76,7 @@ def read_toml(raw: bytes, path: str) -> ReadDocument:
     try:
         value = toml_text.loads(text)
     except ValueError as error:
-        raise not_readable(path, str(error), None) from None
+        raise unreadable_error(path, str(error), None) from None
     return ReadDocument(_timeless(value), lambda _: None, notes)
 
 
@@ -102,7 +102,7 @@ def read_lines(raw: bytes, path: str) -> Iterator[tuple[int, ReadDocument | Inva
         start = len(raw) if end < 0 else end + 1
         number += 1
         if number > limits.MAX_HISTORY_LINES:
-            yield number, not_readable(path, f"it has more than {limits.MAX_HISTORY_LINES:,} lines", number)
+            yield number, unreadable_error(path, f"it has more than {limits.MAX_HISTORY_LINES:,} lines", number)
             return
         if not line.removeprefix(_BOM if number == 1 else b"").strip():
             continue
@@ -118,12 +118,12 @@ def read_lines(raw: bytes, path: str) -> Iterator[tuple[int, ReadDocument | Inva
 def read_text(raw: bytes, path: str, first: int = 1) -> tuple[str, list[FormatNote]]:
     """The text of a file, with notes on it. Raises `Invalid`."""
     if len(raw) > LIMIT:
-        raise not_readable(path, f"it has more than {LIMIT >> 20} MiB", None)
+        raise unreadable_error(path, f"it has more than {LIMIT >> 20} MiB", None)
     encoding = next((name for mark, name in _FOREIGN_MARKS if raw.startswith(mark)), None)
     if encoding is None and b"\0" in raw[:2]:  # UTF-8 text does not begin like that
         encoding = "UTF-16 or UTF-32"
     if encoding is not None:
-        raise not_readable(path, f"its text is {encoding}", None, "Save it as UTF-8.")
+        raise unreadable_error(path, f"its text is {encoding}", None, "Save it as UTF-8.")
     notes = []
     if raw.startswith(_BOM):
         raw = raw[len(_BOM) :]
@@ -134,7 +134,7 @@ def read_text(raw: bytes, path: str, first: int = 1) -> tuple[str, list[FormatNo
         return raw.decode(), notes
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + first
-        raise not_readable(path, "it is not valid UTF-8", line, "Save it as UTF-8.") from None
+        raise unreadable_error(path, "it is not valid UTF-8", line, "Save it as UTF-8.") from None
 
 
 def _line_finder(root: Callable[[], YamlNode]) -> Callable[[Place], int | None]:
@@ -178,7 +178,7 @@ def _scalar(written: str, node: YamlNode, path: str) -> Json:
     if written in _TRUTHS:
         return _TRUTHS[written]
     if _ENDLESS.match(written):
-        raise not_readable(path, f"{written} is not a number that can be stored", node.line)
+        raise unreadable_error(path, f"{written} is not a number that can be stored", node.line)
     try:
         if _INTEGER.match(written):
             return nodes.integer(written)
@@ -187,11 +187,11 @@ def _scalar(written: str, node: YamlNode, path: str) -> Json:
         if _FRACTION.match(written):
             return nodes.fraction(written)
     except nodes.NumberTooLarge:
-        raise not_readable(path, f"the number {written[:30]}… is too large", node.line) from None
+        raise unreadable_error(path, f"the number {written[:30]}… is too large", node.line) from None
     return _checked_text(written, node, path)
 
 
 def _checked_text(written: str, node: YamlNode, path: str) -> str:
     if not written.isascii() and _SURROGATE.search(written):
-        raise not_readable(path, "text has half of a surrogate pair, which is not a character", node.line)
+        raise unreadable_error(path, "text has half of a surrogate pair, which is not a character", node.line)
     return written

@@ -31,13 +31,13 @@ class _Line(NamedTuple):
     text: str
 
 
-def annotated(text: str, document: Json) -> str:
+def annotate(text: str, document: Json) -> str:
     """The document as text, with the comments and the order of keys of another text."""
     if len(text) > _MAX_LENGTH:
         return "\n".join(block(document)) + "\n"
     old = list(_lines(text.removeprefix("\ufeff").splitlines()))
     order = {place[0]: number for number, place in reversed([*enumerate(line.place for line in old)]) if place}
-    new = list(_lines(block(_ordered(document, order, ()))))
+    new = list(_lines(block(_order_keys(document, order, ()))))
     places = {line.place for line in new}
     above: dict[_Place | None, list[str]] = {}
     after: dict[_Place, str] = {}
@@ -86,15 +86,15 @@ def _comment(text: str) -> str | None:
     return printable(text.strip() if text.lstrip().startswith("#") else rest) or None
 
 
-def _ordered(value: Json, order: dict[tuple[str, ...], int], keys: tuple[str, ...]) -> Json:
+def _order_keys(value: Json, order: dict[tuple[str, ...], int], keys: tuple[str, ...]) -> Json:
     if isinstance(value, list):
-        return [_ordered(inner, order, keys) for inner in value]
+        return [_order_keys(inner, order, keys) for inner in value]
     if not isinstance(value, dict):
         return value
     # Keys of the other text are put in its order; all others keep their position.
     known = iter(sorted((key for key in value if (*keys, key) in order), key=lambda key: order[(*keys, key)]))
     names = [next(known) if (*keys, key) in order else key for key in value]
-    return {key: _ordered(value[key], order, (*keys, key)) for key in names}
+    return {key: _order_keys(value[key], order, (*keys, key)) for key in names}
 
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}\Z")
@@ -107,12 +107,12 @@ _MAX_KEY_LENGTH: Final = 1000
 STEP: Final = 2
 
 
-def written(document: Json, *, over: str | None = None) -> str:
+def render_yaml(document: Json, *, over: str | None = None) -> str:
     """The document as text. `over` is the present text of the file."""
     if over is not None and over.strip():
-        from holdfast.formats.text.yaml_edit import edited
+        from holdfast.formats.text.yaml_edit import edit_text
 
-        return edited(over, document) or annotated(over, document)
+        return edit_text(over, document) or annotate(over, document)
     return "\n".join(block(document)) + "\n"
 
 

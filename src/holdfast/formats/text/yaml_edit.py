@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NAMES: Final = ("task_id", "phase_id", "feature_id", "id")
 
 
-def edited(text: str, document: Json) -> str | None:
+def edit_text(text: str, document: Json) -> str | None:
     """The text edited to match the document; None when it is not YAML that we can read."""
     before = _read(text)
     if before is None:
@@ -34,8 +34,8 @@ def edited(text: str, document: Json) -> str | None:
     if made is None:
         made = "\n".join(block(document)) + "\n"
     lost = list((Counter(before_comments) - Counter(comments(made))).elements())
-    kept = [comment for comment in dict.fromkeys(before_comments) for _ in range(lost.count(comment))]
-    return "".join(f"{comment}\n" for comment in kept) + made
+    lost_comments = [comment for comment in dict.fromkeys(before_comments) for _ in range(lost.count(comment))]
+    return "".join(f"{comment}\n" for comment in lost_comments) + made
 
 
 def comments(text: str) -> list[str]:
@@ -85,11 +85,11 @@ def _in_place(text: str, before: Json, document: Json) -> str | None:
         root = YAML(typ="safe", pure=True).compose(plain)
         if root is None or not isinstance(before, dict):
             return None
-        made = _Edit(plain).apply(root, before, document)
+        edited = _Edit(plain).apply(root, before, document)
     except (YAMLError, ValueError, _NotEditable):
         return None
-    again = _read(made)
-    return made if again is not None and _same_data(again[0], document) else None
+    reread = _read(edited)
+    return edited if reread is not None and _same_data(reread[0], document) else None
 
 
 class _NotEditable(Exception):
@@ -188,14 +188,14 @@ class _Edit:
             self._cut(key.start_mark.index, self._span(value)[1])
         column = node.start_mark.column
         last = None
-        for key, wanted in after.items():
+        for key, new_value in after.items():
             if key in pairs:
-                self._value(pairs[key][1], before[key], wanted)
+                self._value(pairs[key][1], before[key], new_value)
                 last = pairs[key][1]
             else:
                 # After the key it follows in the document; keys before all others go to the end.
                 place = self._span(node.value[-1][1] if last is None else last)[1]
-                self._add_after(place, entry(key, wanted, column))
+                self._add_after(place, entry(key, new_value, column))
 
     # ── lists ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -206,8 +206,8 @@ class _Edit:
         if len(items) != len(before) or all(step[0] != "equal" for step in steps) or steps[0][0] == "insert":
             self._rewrite(node, after)
             return
-        for what, first, last, new_first, new_last in steps:
-            if what == "equal":
+        for operation, first, last, new_first, new_last in steps:
+            if operation == "equal":
                 for number in range(last - first):
                     self._value(items[first + number], before[first + number], after[new_first + number])
                 continue
@@ -226,7 +226,7 @@ class _Edit:
     def _replace(self, node: Node, value: Json) -> None:
         """Replace a part: on its line, or on separate lines if it has nested entries."""
         start, end = self._span(node)
-        if is_block(value) and _deep(value):
+        if is_block(value) and _is_nested(value):
             self._rewrite(node, value)
             return
         gap = " " if start == end and self._text[start - 1 : start] not in (" ", "") else ""
@@ -287,7 +287,7 @@ def _name(value: Json) -> str:
     return inline(value)
 
 
-def _deep(value: Json) -> bool:
+def _is_nested(value: Json) -> bool:
     """Does it contain objects or lists? They are easier to read and compare on lines of their own."""
     if isinstance(value, dict):
         return True

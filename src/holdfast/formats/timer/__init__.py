@@ -57,9 +57,9 @@ class TimerFormat(Format):
         return values is not None and next(check(values), None) is None
 
     def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
-        from holdfast.formats.timer.repairs import tidied
+        from holdfast.formats.timer.repairs import tidy
 
-        return tidied(value, context, lambda document: self.problems(document, "timer"))
+        return tidy(value, context, lambda document: self.problems(document, "timer"))
 
     def alias(self, document: Document) -> str:
         name = document["sessionId"]
@@ -69,22 +69,22 @@ class TimerFormat(Format):
     def changes(
         self, before: Document | None, after: Document, state: State | None, context: ImportContext
     ) -> list[TimedEvent]:
-        from holdfast.formats.timer.events import changed, imported
+        from holdfast.formats.timer.events import change_events, import_events
 
         if before is None:
-            return imported(after, context)
+            return import_events(after, context)
         assert state is not None
-        return changed(before, after, state, context)
+        return change_events(before, after, state, context)
 
     def counted(self, before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
-        from holdfast.formats.timer.events import counted
+        from holdfast.formats.timer.events import worked_between
 
-        return counted(before, after, state, context)
+        return worked_between(before, after, state, context)
 
     def render(self, state: State) -> Document:
-        from holdfast.formats.timer.render import rendered
+        from holdfast.formats.timer.render import render
 
-        return rendered(state)
+        return render(state)
 
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
         match place:

@@ -37,7 +37,7 @@ _AGENT: Final = "timer-task"
 _KINDS: Final = {"MANUAL": "manual", "AUTO_IDLE": "idle", "AUTO_TASK": "task"}
 
 
-def imported(document: Document, context: ImportContext) -> list[TimedEvent]:
+def import_events(document: Document, context: ImportContext) -> list[TimedEvent]:
     """All events of the file, oldest first."""
     values = _read(document)
     begin = min(values.start, context.now)
@@ -66,42 +66,42 @@ def imported(document: Document, context: ImportContext) -> list[TimedEvent]:
     return builder.in_order()
 
 
-def counted(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
+def worked_between(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
     """The working time that the writer of `after` counted since `before`: all time but its pauses."""
-    was, now = _read(before), _read(after)
-    builder = _EventBuilder(was.start if state.created_at is None else state.created_at, context.now)
-    if _paused_by_program(now) and now.last >= max(state.updated_at, was.last + 1):
-        builder.add_stop(now)  # whichever version the writer started from: this describes the last moment we know
-    builder.add_work(now, was.last)
+    earlier, later = _read(before), _read(after)
+    builder = _EventBuilder(earlier.start if state.created_at is None else state.created_at, context.now)
+    if _paused_by_program(later) and later.last >= max(state.updated_at, earlier.last + 1):
+        builder.add_stop(later)  # whichever version the writer started from: this describes the last moment we know
+    builder.add_work(later, earlier.last)
     return builder.in_order()
 
 
-def changed(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
+def change_events(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
     """The events between two versions, oldest first. Raises `Refused` for impossible changes."""
-    was, now = _read(before), _read(after)
-    begin = was.start if state.created_at is None else state.created_at
+    earlier, later = _read(before), _read(after)
+    begin = earlier.start if state.created_at is None else state.created_at
     builder = _EventBuilder(begin, context.now)
-    _add_edits(builder, before, after, now)
-    known, there = _pauses_by_start(was), _pauses_by_start(now)
-    for name, pause in there.items():
+    _add_edits(builder, before, after, later)
+    known, pauses = _pauses_by_start(earlier), _pauses_by_start(later)
+    for name, pause in pauses.items():
         old = known.get(name)
         if old is None and pause.until is not None:
             builder.add_pause(pause, pause.until)
         elif old is not None and old.until != pause.until:
             _add_pause_end(builder, old, pause, state)
-    if now.message > was.message:
-        builder.add_message(now)
-    for name, pause in there.items():
+    if later.message > earlier.message:
+        builder.add_message(later)
+    for name, pause in pauses.items():
         begun = name not in known
         # An idle pause that messages did not end goes on: it has to be opened again.
-        goes_on = pause.type == "AUTO_IDLE" and now.message > was.message and now.status == "PAUSED"
+        goes_on = pause.type == "AUTO_IDLE" and later.message > earlier.message and later.status == "PAUSED"
         if pause.until is None and (begun or goes_on):
-            builder.add_open_pause(now, pause, _free_agent_id(state))
-    for flag, line in _given_reminders(now):
-        if flag not in {name for name, _ in _given_reminders(was)}:
-            builder.add(now.last, ReminderReached(line=line))
-    _add_status_change(builder, was, now, view.status_of(state))
-    return _check_allowed(builder, state, in_a_pause=was.open_pause is not None)
+            builder.add_open_pause(later, pause, _free_agent_id(state))
+    for flag, line in _given_reminders(later):
+        if flag not in {name for name, _ in _given_reminders(earlier)}:
+            builder.add(later.last, ReminderReached(line=line))
+    _add_status_change(builder, earlier, later, view.status_of(state))
+    return _check_allowed(builder, state, in_a_pause=earlier.open_pause is not None)
 
 
 def _read(document: Document) -> TimerValues:
@@ -188,9 +188,9 @@ class _EventBuilder:
         else:
             self.add(values.last, SessionPaused())
 
-    def add_resume(self, was: TimerValues, values: TimerValues) -> None:
+    def add_resume(self, earlier: TimerValues, values: TimerValues) -> None:
         """At the message that came with it; without one, when the file was changed."""
-        self.add(values.last if values.last > was.last else self._now, SessionResumed())
+        self.add(values.last if values.last > earlier.last else self._now, SessionResumed())
 
     def add_idle(self, values: TimerValues) -> None:
         """The clock stops from the last event until the next."""
@@ -296,7 +296,7 @@ def _add_status_change(builder: _EventBuilder, before: TimerValues, after: Timer
 def _check_allowed(builder: _EventBuilder, state: State, *, in_a_pause: bool) -> list[TimedEvent]:
     """The events in order, with those the lifecycle needs in between. Raises for a session that has ended."""
     status = view.status_of(state)
-    made: list[TimedEvent] = []
+    checked: list[TimedEvent] = []
     for at, data in builder.in_order():
         if status in FINISHED:
             raise refusal("the session", status, "session.edited", state.session)
@@ -304,9 +304,9 @@ def _check_allowed(builder: _EventBuilder, state: State, *, in_a_pause: bool) ->
             if status == "paused" and in_a_pause:
                 continue  # already paused: the first pause goes on
             if status != "in_progress":
-                made.append(TimedEvent(at, SessionResumed()))
+                checked.append(TimedEvent(at, SessionResumed()))
             status = "paused"
         elif isinstance(data, SessionResumed):
             status = "in_progress"
-        made.append(TimedEvent(at, data))
-    return made
+        checked.append(TimedEvent(at, data))
+    return checked

@@ -174,20 +174,20 @@ def read_quickly(raw: bytes) -> TimerValues | None:
     if not _decoders:  # built on first use: describing the type costs a millisecond
         _decoders.append(msgspec.json.Decoder(decodable(_SoundDocument)))
     try:
-        whole = _decoders[0].decode(raw)
-        flags = whole.reminders
+        document = _decoders[0].decode(raw)
+        flags = document.reminders
         return TimerValues(
-            whole.session_id, whole.branch_name, whole.status, parse_time(whole.start_time),
-            parse_time(whole.last_message_time), whole.actual_working_ms, whole.total_paused_ms,
+            document.session_id, document.branch_name, document.status, parse_time(document.start_time),
+            parse_time(document.last_message_time), document.actual_working_ms, document.total_paused_ms,
             tuple(
                 TimerPause(
                     pause.type, pause.reason, parse_time(pause.start_time),
                     None if pause.end_time is None else parse_time(pause.end_time),
                     None if pause.duration_ms is msgspec.UNSET else pause.duration_ms,
                 )
-                for pause in whole.pauses
+                for pause in document.pauses
             ),
-            whole.task, whole.summary, (flags.break40min, flags.warning60min, flags.timeout90min),
+            document.task, document.summary, (flags.break40min, flags.warning60min, flags.timeout90min),
         )  # fmt: skip
     except (msgspec.MsgspecError, Invalid, RecursionError, UnicodeDecodeError):
         return None

@@ -16,7 +16,7 @@ from holdfast.core.times import EARLIEST, LATEST
 from holdfast.core.worktime import WorkPause
 from holdfast.formats.base import Document
 from holdfast.formats.timer.fields import REMINDERS, TIMEOUT, is_id
-from holdfast.formats.timestamps import shortest
+from holdfast.formats.timestamps import in_shortest_form
 from holdfast.sessions import format_names
 
 _TYPES: Final = {"manual": "MANUAL", "idle": "AUTO_IDLE", "task": "AUTO_TASK", "timeout": "AUTO_TASK"}
@@ -26,11 +26,11 @@ _OWN_AGENT_PREFIX: Final = "Agent at work: "
 FILE_AGENT_PREFIX: Final = "Task agent: "
 
 
-def rendered(state: State) -> Document:
+def render(state: State) -> Document:
     work = view.worktime(state, _last_moment(state))
     start = _start(state)
-    end = _written(start + work.elapsed)
-    start = _written(start)
+    end = _format_time(start + work.elapsed)
+    start = _format_time(start)
     # A pause that only the status expressed is shown as PAUSED without an entry.
     pauses = [
         _pause(rest, end) for rest in work.pauses if rest.length or rest.kind != "idle" or rest.reason is not None
@@ -44,8 +44,8 @@ def rendered(state: State) -> Document:
         "task": format_names.task(state),
         "branchName": f"session/{name}",
         "status": "PAUSED" if lasts or view.shown_status(state) in _STOPPED else "IN_PROGRESS",
-        "startTime": shortest(start),
-        "lastMessageTime": shortest(end),
+        "startTime": in_shortest_form(start),
+        "lastMessageTime": in_shortest_form(end),
         "actualWorkingMs": end - start - paused,
         "totalPausedMs": paused,
         "pauses": [pause for pause, _ in pauses],
@@ -77,19 +77,19 @@ def _last_moment(state: State) -> int:
     return min(max(view.last_activity(state), *entered, state.time.start), state.updated_at)
 
 
-def _written(ms: int) -> int:
+def _format_time(ms: int) -> int:
     """The nearest time that can be written; the sums follow it."""
     return min(max(ms, EARLIEST), LATEST)
 
 
 def _pause(rest: WorkPause, end: int) -> tuple[Json, int]:
-    since = _written(rest.since)
-    until = end if rest.until is None else _written(rest.until)
+    since = _format_time(rest.since)
+    until = end if rest.until is None else _format_time(rest.until)
     shown: Json = {
         "type": _TYPES[rest.kind],
         "reason": _reason(rest),
-        "startTime": shortest(since),
-        "endTime": None if rest.until is None else shortest(until),
+        "startTime": in_shortest_form(since),
+        "endTime": None if rest.until is None else in_shortest_form(until),
         "durationMs": until - since,
     }
     return shown, until - since

@@ -34,40 +34,44 @@ class _ValueRepair:
         self._notes.append(FormatNote(place, message))
 
     def spelled(self, ms: int) -> str:
-        return timestamps.shortest(ms)
+        return timestamps.in_shortest_form(ms)
 
     def renamed(self, document: Document, names: Mapping[str, tuple[str, ...]], place: Place) -> Document:
         """The document with alternative keys renamed, in the same order."""
-        meant: dict[str, str] = {}
+        new_names: dict[str, str] = {}
         for name, others in names.items():
             other = next((other for other in others if document.get(other) is not None), None)
             if document.get(name) is None and other is not None:
-                meant[other] = name
+                new_names[other] = name
                 self.note((*place, name), f"is called {other} here")
-        taken = set(meant.values())
-        return {meant.get(key, key): value for key, value in document.items() if key not in taken}
+        taken = set(new_names.values())
+        return {new_names.get(key, key): value for key, value in document.items() if key not in taken}
 
     def moment(self, document: Document, name: str, place: Place) -> int | None:
         """A time in milliseconds; respelled in the document unless it was right."""
         written = document.get(name)
         if written is None:
             return None
-        here = (*place, name)
+        field_place = (*place, name)
         if isinstance(written, (int, float)) and not isinstance(written, bool) and abs(written) < LATEST:
             ms = int(written) if abs(written) >= _MILLIS_FROM else int(written * SECOND)
             assumed: str | None = "a number is taken as the time since 1970"
         elif isinstance(written, str):
             try:
-                ms, assumed = timestamps.read(written, self._context)
+                ms, assumed = timestamps.read_time(written, self._context)
             except Invalid as error:
-                raise Invalid(f"{document_paths.written(here)}: {error.message}", hint=error.hint) from None
+                raise Invalid(
+                    f"{document_paths.format_place(field_place)}: {error.message}", hint=error.hint
+                ) from None
             if assumed is None and not _is_proper(written):
                 assumed = f"{shorten(written, 40)!a} is respelled"
         else:
-            raise Invalid(f"{document_paths.written(here)} is not a time", hint="Write it as 2026-11-15T09:30:00Z.")
+            raise Invalid(
+                f"{document_paths.format_place(field_place)} is not a time", hint="Write it as 2026-11-15T09:30:00Z."
+            )
         if assumed is not None:
             document[name] = self.spelled(min(max(ms, EARLIEST), LATEST))
-            self.note(here, assumed)
+            self.note(field_place, assumed)
         return ms
 
     def count(self, value: Json) -> int | None:
@@ -97,7 +101,7 @@ class _ValueRepair:
                 if text_inside is not None:
                     self.note(place, "an object is taken as the text in it")
                     return text_inside
-        raise Invalid(f"{document_paths.written(place)} is not text")
+        raise Invalid(f"{document_paths.format_place(place)} is not text")
 
     def flag(self, value: Json) -> bool | None:
         """A boolean in the usual spellings; None when it is not one."""
@@ -134,7 +138,7 @@ _REASONS: Final = {"MANUAL": "Paused", "AUTO_IDLE": "User idle", "AUTO_TASK": "T
 
 class _PauseEntry(NamedTuple):
     place: Place
-    made: Document
+    repaired: Document
     since: int
     until: int | None
 
@@ -152,91 +156,95 @@ class _PauseRepair:
         self.paused = 0
         self.lasts = False
 
-    def tidied(self, pauses: Json, *, is_running: bool | None) -> list[Json]:
+    def tidy(self, pauses: Json, *, is_running: bool | None) -> list[Json]:
         if pauses is None:
             self._values.note(("pauses",), "are missing: taken as none")
             return []
         if not isinstance(pauses, list):
             raise Invalid("$.pauses is not a list", hint="It holds one object for every pause.")
-        entries = self._in_order([self._entry(pause, position) for position, pause in enumerate(pauses)])
-        entries = self._apart(self._closed(entries, is_running=is_running))
+        entries = self._sort([self._entry(pause, position) for position, pause in enumerate(pauses)])
+        entries = self._cut_overlaps(self._close_pauses(entries, is_running=is_running))
         self.last = max([self.last, *(entry.since if entry.until is None else entry.until for entry in entries)])
         self.lasts = bool(entries) and entries[-1].until is None
-        return [self._counted(entry) for entry in entries]
+        return [self._set_length(entry) for entry in entries]
 
     def _entry(self, pause: Json, position: int) -> _PauseEntry:
         place: Place = ("pauses", position)
         if not isinstance(pause, dict):
             raise Invalid(
-                f"{document_paths.written(place)} is not an object", hint="A pause has at least a startTime."
+                f"{document_paths.format_place(place)} is not an object", hint="A pause has at least a startTime."
             )
         values = self._values
-        made = values.renamed(pause, _OTHER_PAUSE_NAMES, place)
-        self._words(made, place)
-        since = values.moment(made, "startTime", place)
-        until = values.moment(made, "endTime", place)
-        length = values.count(made.get("durationMs"))
+        repaired = values.renamed(pause, _OTHER_PAUSE_NAMES, place)
+        self._set_type_and_reason(repaired, place)
+        since = values.moment(repaired, "startTime", place)
+        until = values.moment(repaired, "endTime", place)
+        length = values.count(repaired.get("durationMs"))
         if since is None and until is not None and length is not None:
             since = until - length
-            made["startTime"] = values.spelled(since)
+            repaired["startTime"] = values.spelled(since)
             values.note((*place, "startTime"), "is missing: computed from endTime and durationMs")
         if since is None:
-            raise Invalid(f"{document_paths.written(place)} does not say when it began", hint="Give it a startTime.")
+            raise Invalid(
+                f"{document_paths.format_place(place)} does not say when it began", hint="Give it a startTime."
+            )
         if until is not None and until < since:
             if not length:
-                raise Invalid(f"{document_paths.written(place)} ends before it begins", hint="Put its times right.")
-            until = self._end(made, place, since + length, "is before startTime: computed from durationMs")
-        return _PauseEntry(place, made, since, until)
+                raise Invalid(
+                    f"{document_paths.format_place(place)} ends before it begins", hint="Correct its times."
+                )
+            until = self._set_end(repaired, place, since + length, "is before startTime: computed from durationMs")
+        return _PauseEntry(place, repaired, since, until)
 
-    def _words(self, made: Document, place: Place) -> None:
+    def _set_type_and_reason(self, repaired: Document, place: Place) -> None:
         values = self._values
-        reason = values.text(made.get("reason"), (*place, "reason"))
-        given = made.get("type")
-        if not isinstance(given, str) or given not in _REASONS:
-            plain = given.strip().lower().replace("-", "_") if isinstance(given, str) else ""
-            meant = _TYPES.get(plain) or _guess_type(reason)
-            why = "is missing" if given is None else f"{shorten(str(given), 40)!a} is not one of the three"
-            values.note((*place, "type"), f"{why}: taken as {meant}")
-            made["type"] = meant
+        reason = values.text(repaired.get("reason"), (*place, "reason"))
+        written = repaired.get("type")
+        if not isinstance(written, str) or written not in _REASONS:
+            plain = written.strip().lower().replace("-", "_") if isinstance(written, str) else ""
+            pause_type = _TYPES.get(plain) or _guess_type(reason)
+            why = "is missing" if written is None else f"{shorten(str(written), 40)!a} is not one of the three"
+            values.note((*place, "type"), f"{why}: taken as {pause_type}")
+            repaired["type"] = pause_type
             if plain == "timeout":
                 reason = TIMEOUT
         if reason is None:
-            reason = _REASONS[str(made["type"])]
+            reason = _REASONS[str(repaired["type"])]
             values.note((*place, "reason"), f"is missing: taken as {reason}")
-        made["reason"] = reason
+        repaired["reason"] = reason
 
-    def _end(self, made: Document, place: Place, until: int, why: str) -> int:
-        made["endTime"] = self._values.spelled(until)
+    def _set_end(self, repaired: Document, place: Place, until: int, why: str) -> int:
+        repaired["endTime"] = self._values.spelled(until)
         self._values.note((*place, "endTime"), why)
         return until
 
-    def _in_order(self, entries: list[_PauseEntry]) -> list[_PauseEntry]:
+    def _sort(self, entries: list[_PauseEntry]) -> list[_PauseEntry]:
         ordered = sorted(entries, key=lambda entry: entry.since)
         if ordered != entries:
             self._values.note(("pauses",), "are put in order of time")
         return ordered
 
-    def _closed(self, entries: list[_PauseEntry], *, is_running: bool | None) -> list[_PauseEntry]:
+    def _close_pauses(self, entries: list[_PauseEntry], *, is_running: bool | None) -> list[_PauseEntry]:
         """Close pauses: only the last may be open, and not if the clock runs and something happened since."""
-        made: list[_PauseEntry] = []
+        repaired: list[_PauseEntry] = []
         for position, entry in enumerate(entries):
             until = entry.until
             if until is None:
-                length = self._values.count(entry.made.get("durationMs"))
+                length = self._values.count(entry.repaired.get("durationMs"))
                 if position < len(entries) - 1:
                     following = entries[position + 1].since
                     until = following if not length else min(entry.since + length, following)
-                    until = self._end(
-                        entry.made, entry.place, until, "is open, but another follows: ended before that"
+                    until = self._set_end(
+                        entry.repaired, entry.place, until, "is open, but another follows: ended before that"
                     )
-                elif is_running and (ended := self._ended(entry.since, length or 0)) is not None:
-                    until = self._end(
-                        entry.made, entry.place, ended, "is open, but the session goes on: taken as ended"
+                elif is_running and (ended := self._end_of_open_pause(entry.since, length or 0)) is not None:
+                    until = self._set_end(
+                        entry.repaired, entry.place, ended, "is open, but the session goes on: taken as ended"
                     )
-            made.append(entry._replace(until=until))
-        return made
+            repaired.append(entry._replace(until=until))
+        return repaired
 
-    def _ended(self, since: int, length: int) -> int | None:
+    def _end_of_open_pause(self, since: int, length: int) -> int | None:
         """When an open pause ended, if the clock runs; None if nothing shows it."""
         if self._edited is not None:
             # Its length is what we counted so far: a message ended it, or the change of status.
@@ -245,32 +253,32 @@ class _PauseRepair:
             return since + length
         return self._message if self._message > since else None
 
-    def _apart(self, entries: list[_PauseEntry]) -> list[_PauseEntry]:
+    def _cut_overlaps(self, entries: list[_PauseEntry]) -> list[_PauseEntry]:
         reached = self._start
-        made: list[_PauseEntry] = []
+        repaired: list[_PauseEntry] = []
         for entry in entries:
             since, until = entry.since, entry.until
             if since < reached:
                 since = reached
-                entry.made["startTime"] = self._values.spelled(since)
-                before = "the end of the pause before it" if made else "the session began"
+                entry.repaired["startTime"] = self._values.spelled(since)
+                before = "the end of the pause before it" if repaired else "the session began"
                 self._values.note((*entry.place, "startTime"), f"is before {before}: the pause is cut")
             if until is not None and until < since:
                 until = since
-                entry.made["endTime"] = self._values.spelled(until)
+                entry.repaired["endTime"] = self._values.spelled(until)
             reached = since if until is None else until
-            made.append(entry._replace(since=since, until=until))
-        return made
+            repaired.append(entry._replace(since=since, until=until))
+        return repaired
 
-    def _counted(self, entry: _PauseEntry) -> Json:
+    def _set_length(self, entry: _PauseEntry) -> Json:
         length = (self.last if entry.until is None else entry.until) - entry.since
         self.paused += length
-        given = entry.made.get("durationMs")
-        if isinstance(given, bool) or not isinstance(given, int) or given != length:
-            problem = "is missing" if given is None else f"says {shorten(str(given), 40)}"
+        written = entry.repaired.get("durationMs")
+        if isinstance(written, bool) or not isinstance(written, int) or written != length:
+            problem = "is missing" if written is None else f"says {shorten(str(written), 40)}"
             self._values.note((*entry.place, "durationMs"), f"{problem}: {length:,} by its times")
-        entry.made["durationMs"] = length
-        return entry.made
+        entry.repaired["durationMs"] = length
+        return entry.repaired
 
 
 def _guess_type(reason: str | None) -> str:
@@ -293,7 +301,7 @@ _OTHER_NAMES: Final = {
 _RUNNING: Final = frozenset({"in_progress", "inprogress", "active", "running", "started", "created", "working"})
 
 
-def tidied(value: Json, context: ImportContext, problems: Callable[[Json], list[Problem]]) -> TidyDocument:
+def tidy(value: Json, context: ImportContext, problems: Callable[[Json], list[Problem]]) -> TidyDocument:
     if not isinstance(value, dict):
         raise Invalid("a timer document must be an object", hint="It begins with { and names a sessionId.")
     if not _errors(problems(value)):
@@ -315,20 +323,20 @@ class _DocumentRepair:
         self.notes: list[FormatNote] = []
         self._context = context
         self._values = _ValueRepair(context, self.notes)
-        self._made = self._values.renamed(document, _OTHER_NAMES, ())
+        self._repaired = self._values.renamed(document, _OTHER_NAMES, ())
 
     def document(self) -> Document:
-        made = self._made
+        repaired = self._repaired
         start, last = self._times()
         self._names(start)
         pauses = _PauseRepair(self._values, start, last, self._context.edited)
-        made["pauses"] = pauses.tidied(made.get("pauses"), is_running=self._is_running())
+        repaired["pauses"] = pauses.tidy(repaired.get("pauses"), is_running=self._is_running())
         self._status(is_paused=pauses.lasts)
         last = pauses.last
         self._number("totalPausedMs", pauses.paused)
         self._number("actualWorkingMs", last - start - pauses.paused)
         self._reminders(last - start - pauses.paused)
-        return made
+        return repaired
 
     def _note(self, place: Place, message: str) -> None:
         self.notes.append(FormatNote(place, message))
@@ -337,9 +345,11 @@ class _DocumentRepair:
 
     def _times(self) -> tuple[int, int]:
         """Start and last message; one is derived from the other if missing."""
-        start = self._values.moment(self._made, "startTime", ())
-        last = self._values.moment(self._made, "lastMessageTime", ())
-        stated = sum(self._values.count(self._made.get(name)) or 0 for name in ("actualWorkingMs", "totalPausedMs"))
+        start = self._values.moment(self._repaired, "startTime", ())
+        last = self._values.moment(self._repaired, "lastMessageTime", ())
+        stated = sum(
+            self._values.count(self._repaired.get(name)) or 0 for name in ("actualWorkingMs", "totalPausedMs")
+        )
         if start is None and last is None:
             raise Invalid("startTime is missing", hint="Without it, working time cannot be counted.")
         if start is None:
@@ -355,95 +365,95 @@ class _DocumentRepair:
         return start, last
 
     def _put_time(self, name: str, ms: int, why: str) -> None:
-        self._made[name] = self._values.spelled(ms)
+        self._repaired[name] = self._values.spelled(ms)
         self._note((name,), why)
 
     # ── names ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _names(self, start: int) -> None:
-        made = self._made
-        words = {name: self._values.text(made.get(name), (name,)) for name in ("scope", "task", "summary")}
-        given = self._values.text(made.get("sessionId"), ("sessionId",))
-        branch = self._values.text(made.get("branchName"), ("branchName",))
-        if not any((given, branch, words["task"], words["summary"])):
+        repaired = self._repaired
+        words = {name: self._values.text(repaired.get(name), (name,)) for name in ("scope", "task", "summary")}
+        written = self._values.text(repaired.get("sessionId"), ("sessionId",))
+        branch = self._values.text(repaired.get("branchName"), ("branchName",))
+        if not any((written, branch, words["task"], words["summary"])):
             raise Invalid("the document names neither a session nor a task", hint="Give it a sessionId or a task.")
-        name = self._session(given, (branch or "").removeprefix("session/"), words, start)
-        if made.get("sessionId") != name:
-            made["sessionId"] = name
-            problem = "is missing" if given is None else f"{shorten(given, 40)!a} is not a day, a dash and a name"
+        name = self._session(written, (branch or "").removeprefix("session/"), words, start)
+        if repaired.get("sessionId") != name:
+            repaired["sessionId"] = name
+            problem = "is missing" if written is None else f"{shorten(written, 40)!a} is not a day, a dash and a name"
             self._note(("sessionId",), f"{problem}: taken as {name}")
         if branch != f"session/{name}":
-            made["branchName"] = f"session/{name}"
+            repaired["branchName"] = f"session/{name}"
             problem = "is missing" if branch is None else f"{shorten(branch, 40)!a} is not session/ and the id"
             self._note(("branchName",), f"{problem}: taken as session/{name}")
         scope, task = words["scope"], words["task"]
         self._word("scope", scope, self._context.project.name or "project", "the project's name")
-        meant = task if task is not None else words["summary"] or name[9:].replace("-", " ")
-        self._word("task", task, " ".join(meant.split()[:4]), "summary or id")
-        self._word("summary", words["summary"], meant, "the task")
+        summary = task if task is not None else words["summary"] or name[9:].replace("-", " ")
+        self._word("task", task, " ".join(summary.split()[:4]), "summary or id")
+        self._word("summary", words["summary"], summary, "the task")
 
-    def _session(self, given: str | None, branch: str, words: dict[str, str | None], start: int) -> str:
-        if given is not None and is_id(given):
-            return given
-        if given is not None and is_id(given.removeprefix("session/")):
-            return given.removeprefix("session/")
+    def _session(self, written: str | None, branch: str, words: dict[str, str | None], start: int) -> str:
+        if written is not None and is_id(written):
+            return written
+        if written is not None and is_id(written.removeprefix("session/")):
+            return written.removeprefix("session/")
         if is_id(branch):
             return branch
         day = format_time(start)[:10].replace("-", "")
-        if given is not None:
-            return f"{day}-{slug(given, words=12)}"
+        if written is not None:
+            return f"{day}-{slug(written, words=12)}"
         scope = words["scope"] or self._context.project.name or "project"
         return f"{day}-{slug(scope)}-{slug(words['task'] or words['summary'] or branch)}"
 
-    def _word(self, name: str, given: str | None, otherwise: str, source: str) -> None:
-        if given is None:
+    def _word(self, name: str, written: str | None, otherwise: str, source: str) -> None:
+        if written is None:
             self._note((name,), f"is missing: taken from {source}")
-        self._made[name] = otherwise if given is None else given
+        self._repaired[name] = otherwise if written is None else written
 
     # ── status and numbers ───────────────────────────────────────────────────────────────────────────────
 
     def _is_running(self) -> bool | None:
         """Does the status mean a running clock? None when there is no status."""
-        status = self._made.get("status")
+        status = self._repaired.get("status")
         if not isinstance(status, str):
             return None
         plain = status.strip().lower().replace("-", "_").replace(" ", "_")
         return plain in _RUNNING
 
     def _status(self, *, is_paused: bool) -> None:
-        given = self._made.get("status")
+        written = self._repaired.get("status")
         running = self._is_running()
-        meant = "PAUSED" if is_paused or running is False else "IN_PROGRESS"
-        if given != meant:
-            problem = "is missing" if given is None else f"{shorten(str(given), 40)!a} does not fit"
-            self._note(("status",), f"{problem}: taken as {meant}")
-        self._made["status"] = meant
+        status = "PAUSED" if is_paused or running is False else "IN_PROGRESS"
+        if written != status:
+            problem = "is missing" if written is None else f"{shorten(str(written), 40)!a} does not fit"
+            self._note(("status",), f"{problem}: taken as {status}")
+        self._repaired["status"] = status
 
-    def _number(self, name: str, counted: int) -> None:
-        given = self._made.get(name)
-        if isinstance(given, bool) or not isinstance(given, int) or given != counted:
-            problem = "is missing" if given is None else f"says {_shown(given)}"
-            self._note((name,), f"{problem}: {counted:,} by the pauses")
-        self._made[name] = counted
+    def _number(self, name: str, expected: int) -> None:
+        written = self._repaired.get(name)
+        if isinstance(written, bool) or not isinstance(written, int) or written != expected:
+            problem = "is missing" if written is None else f"says {_shown(written)}"
+            self._note((name,), f"{problem}: {expected:,} by the pauses")
+        self._repaired[name] = expected
 
     def _reminders(self, working: int) -> None:
-        given = self._made.get("reminders")
-        if given is None:
+        value = self._repaired.get("reminders")
+        if value is None:
             self._note(("reminders",), "are missing: taken from the time worked")
-            given = {}
-        if not isinstance(given, dict):
+            value = {}
+        if not isinstance(value, dict):
             raise Invalid("reminders must be an object", hint="It has break40min, warning60min and timeout90min.")
-        flags: dict[str, Json] = dict(given)
+        flags: dict[str, Json] = dict(value)
         for name, _, minutes in REMINDERS:
             flag = self._values.flag(flags.get(name))
             if flag is None:
                 flag = working >= minutes * MINUTE
-                if "reminders" in self._made:
+                if "reminders" in self._repaired:
                     self._note(("reminders", name), "is missing: taken from the time worked")
             elif flag is not flags[name]:
                 self._note(("reminders", name), f"{_shown(flags[name])} is taken as {str(flag).lower()}")
             flags[name] = flag
-        self._made["reminders"] = flags
+        self._repaired["reminders"] = flags
 
 
 def _shown(value: Json) -> str:

@@ -52,8 +52,8 @@ def _times(values: TimerValues) -> Iterator[Problem]:
     reached, last = values.start, values.last
     for position, pause in enumerate(values.pauses):
         if pause.since < reached:
-            what = "begins before the previous one has ended" if position else "begins before the session"
-            yield Problem(("pauses", position, "startTime"), what)
+            message = "begins before the previous one has ended" if position else "begins before the session"
+            yield Problem(("pauses", position, "startTime"), message)
         if pause.until is None:
             if position < len(values.pauses) - 1:
                 yield Problem(("pauses", position, "endTime"), "is open, although another pause follows")
@@ -62,8 +62,8 @@ def _times(values: TimerValues) -> Iterator[Problem]:
         elif pause.until < pause.since:
             yield Problem(("pauses", position, "endTime"), "is before startTime")
             continue
-        if pause.length is not None and pause.length != (counted := _counted(pause, last)):
-            yield Problem(("pauses", position, "durationMs"), f"is {pause.length:,}, but its times give {counted:,}")
+        if pause.length is not None and pause.length != (by_times := _counted(pause, last)):
+            yield Problem(("pauses", position, "durationMs"), f"is {pause.length:,}, but its times give {by_times:,}")
         reached = max(reached, pause.since if pause.until is None else pause.until)
     if values.status == "PAUSED" and values.open_pause is None:
         yield Problem(("status",), "is PAUSED, but no pause is open", "warning")
@@ -89,13 +89,13 @@ def _sums(values: TimerValues) -> Iterator[Problem]:
 def _flags(values: TimerValues) -> Iterator[Problem]:
     if values.reminders is None:
         return
-    given = True
+    previous = True
     for (name, _, minutes), flag in zip(REMINDERS, values.reminders, strict=True):
-        if flag and not given:
+        if flag and not previous:
             yield Problem(("reminders", name), "is true, although an earlier reminder is not", "warning")
         if not flag and values.working >= minutes * MINUTE:
             yield Problem(("reminders", name), f"is false, although {minutes} minutes were worked", "warning")
-        given = flag
+        previous = flag
 
 
 def check_spelling(document: dict[str, Json]) -> Iterator[Problem]:

@@ -95,10 +95,12 @@ class _Context(NamedTuple):
 
     def inside(self, words: set[str], row: Keys | None) -> _Context:
         entries = row if row is not None and row.meaning in _INHERITED else None
-        here = not ("session" in words and words & _EARLIER)
-        session = self.session and here and words <= OF_SESSION
+        is_current = not ("session" in words and words & _EARLIER)
+        session = self.session and is_current and words <= OF_SESSION
         progress = session or (self.session and "progress" in words and words <= OF_PROGRESS)
-        return _Context(session, self.git and here and words <= OF_GIT, entries, progress=progress, prose=self.prose)
+        return _Context(
+            session, self.git and is_current and words <= OF_GIT, entries, progress=progress, prose=self.prose
+        )
 
     def allows(self, row: Keys) -> bool:
         if row.meaning in _GIT:
@@ -118,7 +120,7 @@ def _walk(meanings: Meanings, holder: dict[str, Json], place: Place, context: _C
     for key, value in holder.items():
         if value is None or value in ("", [], {}) or key.startswith(("_", "$")) or "/" in key:
             continue  # empty, about the file itself, or about another file
-        here = (*place, key)
+        key_place = (*place, key)
         row = row_of(key, value)
         if row is None and context.inherited is not None and _may_inherit(key) and context.inherited.shape(value):
             row = context.inherited
@@ -126,23 +128,23 @@ def _walk(meanings: Meanings, holder: dict[str, Json], place: Place, context: _C
             row = row_of("note", value)
         if row is not None and row.meaning == "nothing":
             if words_of(key) == ("file",) and isinstance(value, dict):
-                _add_files(meanings, value, here)
+                _add_files(meanings, value, key_place)
             continue
         if row is not None and row.meaning == "doing" and place and _is_done(holder):
             row = row_of("done", value)
         if row is not None and row.meaning == "sessions":
-            if not _walk_current(meanings, value, here) and not place:
-                _add(meanings, row, here, key, value)
+            if not _walk_current(meanings, value, key_place) and not place:
+                _add(meanings, row, key_place, key, value)
             continue
         if isinstance(value, dict):
             inside = context.inside(set(words_of(key)), row)
-            holds = _holds(row, value)
+            holds = _has_own_keys(row, value)
             if (holds or inside.git) and len(place) < _MAX_DEPTH:
-                _walk(meanings, value, here, inside._replace(facts_only=context.facts_only or not holds))
+                _walk(meanings, value, key_place, inside._replace(facts_only=context.facts_only or not holds))
             if holds and not (row is not None and values.is_item(value)):
                 continue
         if row is not None and context.allows(row):
-            _add(meanings, _of_earlier(row, value) if _names_earlier(key) else row, here, key, value)
+            _add(meanings, _add_earlier(row, value) if _names_earlier(key) else row, key_place, key, value)
 
 
 def _add_files(meanings: Meanings, holder: dict[str, Json], place: Place) -> None:
@@ -164,7 +166,7 @@ def _names_earlier(key: str) -> bool:
     return any(word in _EARLIER and after == "session" for word, after in pairwise(words))
 
 
-def _of_earlier(row: Keys, value: Json) -> Keys | None:
+def _add_earlier(row: Keys, value: Json) -> Keys | None:
     """A fact of the previous session: its summary becomes a note, its goal a last resort."""
     if row.meaning == "summary":
         return row_of("notes", value)
@@ -210,7 +212,7 @@ def _walk_latest(meanings: Meanings, value: Json, place: Place) -> None:
     if _walk_current(meanings, value, place):
         return
     listed = enumerate(value if isinstance(value, list) else [])
-    entries = [(_order(entry), position, entry) for position, entry in listed if isinstance(entry, dict)]
+    entries = [(_session_order(entry), position, entry) for position, entry in listed if isinstance(entry, dict)]
     for ordered in ([entry for entry in entries if entry[0][0]], [entry for entry in entries if entry[0][1] >= 0]):
         if entries and len(ordered) == len(entries):
             _, position, entry = max(ordered, key=lambda candidate: (candidate[0], candidate[1]))
@@ -218,10 +220,10 @@ def _walk_latest(meanings: Meanings, value: Json, place: Place) -> None:
             return
 
 
-def _order(entry: dict[str, Json]) -> tuple[str, int]:
+def _session_order(entry: dict[str, Json]) -> tuple[str, int]:
     """The date and number of a listed session."""
     dates = [
-        values.dated(item)
+        values.with_numeric_date(item)
         for key, item in entry.items()
         if isinstance(item, str) and (row := row_of(key, item)) is not None and row.meaning in ("began", "updated")
     ]
@@ -238,7 +240,7 @@ def _may_inherit(key: str) -> bool:
     return all(row.meaning not in _FACTS | _GIT | {"nothing"} for row in rows_named(key))
 
 
-def _holds(row: Keys | None, value: dict[str, Json], depth: int = 0) -> bool:
+def _has_own_keys(row: Keys | None, value: dict[str, Json], depth: int = 0) -> bool:
     """Does an object contain keys with meanings of their own, rather than being an entry or a list of them?"""
     if row is None:
         return True
@@ -248,7 +250,7 @@ def _holds(row: Keys | None, value: dict[str, Json], depth: int = 0) -> bool:
     for key, entry in value.items():
         inner = row_of(key, entry) if entry else None
         if inner is None:
-            if single and depth < _MAX_DEPTH and isinstance(entry, dict) and _holds(row, entry, depth + 1):
+            if single and depth < _MAX_DEPTH and isinstance(entry, dict) and _has_own_keys(row, entry, depth + 1):
                 return True
             continue
         if inner.meaning in _WORK and not (single and inner.meaning == "doing"):

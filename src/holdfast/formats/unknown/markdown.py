@@ -93,26 +93,26 @@ def outline(text: str) -> dict[str, Json]:
         labelled, content, text_around = _content(body)
         if not heading or (depth == _TITLE and untitled and not _SESSION.match(heading)):
             untitled = untitled and not heading
-            _name(document, heading)
-            _add(document, labelled)
-            _put(document, "overview" if isinstance(content, str) else heading or "list", content)
+            _name_document(document, heading)
+            _add_fields(document, labelled)
+            _put_field(document, "overview" if isinstance(content, str) else heading or "list", content)
             continue
         untitled = False
         if parent is document and _SESSION.match(heading):
-            _put(labelled, "overview" if isinstance(content, str) else "notes", content)
+            _put_field(labelled, "overview" if isinstance(content, str) else "notes", content)
             sessions.append((heading, labelled))
             levels.append((depth, labelled))
             continue
         if isinstance(content, list):
             for label in [label for label, value in labelled.items() if _is_remark(label, value)]:
-                _put(parent, label, labelled.pop(label))  # it follows the list and is not an entry
+                _put_field(parent, label, labelled.pop(label))  # it follows the list and is not an entry
         if text_around and not any(row.keys != "*" for row in rows_named(heading)):
-            _put(parent, "notes", text_around)
+            _put_field(parent, "notes", text_around)
         if labelled or content is None:
-            _put(parent, heading, labelled)
+            _put_field(parent, heading, labelled)
         # A section may have text or a list, and also subsections.
         if content is not None:
-            _put(parent, heading if not isinstance(parent.get(heading), dict) else f"{heading} list", content)
+            _put_field(parent, heading if not isinstance(parent.get(heading), dict) else f"{heading} list", content)
         named = parent.get(heading)
         levels.append((depth, named if isinstance(named, dict) else parent))
     _add_sessions(document, sessions)
@@ -122,9 +122,9 @@ def outline(text: str) -> dict[str, Json]:
 # ── titles ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _name(document: dict[str, Json], heading: str) -> None:
+def _name_document(document: dict[str, Json], heading: str) -> None:
     """Take subject and date from a title; a single word is the project's name."""
-    about = _about(heading)
+    about = _subject(heading)
     if about:
         document.setdefault("title" if values.is_prose(about) else "project", about)
     day = _DAY.search(heading)
@@ -132,7 +132,7 @@ def _name(document: dict[str, Json], heading: str) -> None:
         document.setdefault("date", day[0])
 
 
-def _about(heading: str) -> str:
+def _subject(heading: str) -> str:
     """A heading without dates and generic words."""
     parts = [part.strip(" ()[]—–-,.#/") for part in _SEPARATOR.split(_DATED.sub("", heading))]
     return ": ".join(part for part in parts if not _GENERIC.fullmatch(part))
@@ -148,10 +148,10 @@ def _add_sessions(document: dict[str, Json], sessions: list[tuple[str, dict[str,
             _name_session(fields, heading)
             if "title" in fields and isinstance(document.get("title"), str):
                 document.setdefault("project", document.pop("title"))
-            _add(document, fields)
+            _add_fields(document, fields)
         else:
-            _put(previous, heading, fields)
-    _put(document, _PREVIOUS, previous)
+            _put_field(previous, heading, fields)
+    _put_field(document, _PREVIOUS, previous)
 
 
 def _key(heading: str) -> tuple[str, int]:
@@ -178,7 +178,7 @@ def _latest(keys: list[tuple[str, int]]) -> set[int]:
 def _name_session(fields: dict[str, Json], heading: str) -> None:
     named = _SESSION.match(heading)
     day = _DAY.search(heading)
-    about = _about(named["about"]) if named is not None else ""
+    about = _subject(named["about"]) if named is not None else ""
     if values.is_prose(about):
         fields.setdefault("title", about)
     if day is not None:
@@ -298,7 +298,7 @@ def _content(body: list[str]) -> tuple[dict[str, Json], Json, str]:
         words = (item[2] if item is not None else line).strip().removeprefix(">").strip()
         label = _label(words, _OF_LINES if item is None else _OF_ENTRIES)
         if label is not None and (item is None or not text or entries):
-            _put(labelled, *label)
+            _put_field(labelled, *label)
             last = None
         elif item is not None:
             indent = len(item[1]) if indent is None else indent
@@ -343,12 +343,12 @@ def _plain(text: str) -> str:
     return _MARKUP.sub("", text).strip()
 
 
-def _add(into: dict[str, Json], fields: dict[str, Json]) -> None:
+def _add_fields(into: dict[str, Json], fields: dict[str, Json]) -> None:
     for key, value in fields.items():
-        _put(into, key, value)
+        _put_field(into, key, value)
 
 
-def _put(into: dict[str, Json], key: str, value: Json) -> None:
+def _put_field(into: dict[str, Json], key: str, value: Json) -> None:
     """Set a key that may exist: entries are appended, of two facts the first stays."""
     present = into.get(key)
     if value in (None, "", [], {}) and present is not None:
@@ -357,9 +357,9 @@ def _put(into: dict[str, Json], key: str, value: Json) -> None:
         if value is not None:
             into[key] = value
     elif isinstance(present, dict) and isinstance(value, dict):
-        _add(present, value)
+        _add_fields(present, value)
     elif isinstance(present, dict) or isinstance(value, dict):
-        _put(into, f"{key} list", value)
+        _put_field(into, f"{key} list", value)
     elif isinstance(present, list):
         present.extend(value if isinstance(value, list) else [value])
     elif row_of(key, both := [present, *(value if isinstance(value, list) else [value])]) is not None:

@@ -79,19 +79,19 @@ class _Reader:
         listed = [item.text for known in self._keys.get("tags", []) for item in self._items(known)]
         alias = next((known for known in self._keys.get("id", []) if isinstance(known.value, str)), None)
         if alias is not None:
-            self._say(alias.place, "taken as an alias")
+            self._note(alias.place, "taken as an alias")
         tasks = list(self._tasks(goal))
         return Recognised(
-            goal=goal, began=began, updated=updated, exact=exact, worked=self._worked(),
-            branch=self._one("branch", "the git branch"), commit=self._one("commit", "the commit"),
-            model=self._one("model", "the model"), scope=self._one("scope", "the scope"),
+            goal=goal, began=began, updated=updated, exact=exact, worked=self._find_duration(),
+            branch=self._single_value("branch", "the git branch"), commit=self._single_value("commit", "the commit"),
+            model=self._single_value("model", "the model"), scope=self._single_value("scope", "the scope"),
             tags=tuple(dict.fromkeys(text[:MAX_NAME_LENGTH] for text in listed))[:50],
             alias=None if alias is None else str(alias.value).strip(),
             summary=self._summary(goal), progress=self._progress(),
             status=self._status(tasks), tasks=tasks,
             decisions=list(self._decisions(began, updated)), commits=list(self._commits(began, updated)),
             files=list(self._files()), errors=list(self._errors()),
-            remarks=list(self._remarks(goal)), notes=self._notes,
+            remarks=list(self._collect_remarks(goal)), notes=self._notes,
         )  # fmt: skip
 
     def _items(self, known: KnownKey) -> Iterator[values.ListItem]:
@@ -114,13 +114,13 @@ class _Reader:
         if not candidates:
             candidates = self._goals_of_entries()
         if not candidates:
-            project = self._one("project", "the project's name, since there is no goal")
+            project = self._single_value("project", "the project's name, since there is no goal")
             return self._next_step() if project is None else f"Work on {project}"
         best, goal = candidates[0]
-        meant = self._entry_called(goal)
-        if meant is not None:
-            best, goal = meant
-        self._say(best.place, "taken as the goal")
+        entry = self._entry_called(goal)
+        if entry is not None:
+            best, goal = entry
+        self._note(best.place, "taken as the goal")
         self._keys.setdefault("note", []).extend(
             known for known, text in candidates[1:]
             if known.row.meaning == "goal" and text != goal and values.is_prose(text)
@@ -132,7 +132,7 @@ class _Reader:
         for known in self._keys.get("to do", []):
             text = values.goal_of(known.value) if isinstance(known.value, str) else None
             if text is not None and len(text) <= MAX_NAME_LENGTH and values.is_prose(text):
-                self._say(known.place, "taken as the goal, since there is none")
+                self._note(known.place, "taken as the goal, since there is none")
                 return text
         return None
 
@@ -175,23 +175,25 @@ class _Reader:
         first = min(began, default=None, key=lambda moment: moment[0])
         until = now if last is None else min(last[0], now)
         since = until if first is None else min(first[0], until)
-        exact = all(moment is not None and ":" in values.dated(str(moment[1].value)) for moment in (first, last))
+        exact = all(
+            moment is not None and ":" in values.with_numeric_date(str(moment[1].value)) for moment in (first, last)
+        )
         return since, until, exact
 
-    def _worked(self) -> int | None:
+    def _find_duration(self) -> int | None:
         for known in sorted(self._keys.get("worked", []), key=lambda known: len(known.place)):
             worked = values.duration(known.value, words_of(known.key))
             if worked is not None:
-                self._say(known.place, f"taken as working time of {worked / MINUTE:g} minutes")
+                self._note(known.place, f"taken as working time of {worked / MINUTE:g} minutes")
                 return worked
         return None
 
-    def _moments(self, meaning: Meaning, what: str) -> list[tuple[int, KnownKey]]:
+    def _moments(self, meaning: Meaning, label: str) -> list[tuple[int, KnownKey]]:
         moments = []
         for known in self._keys.get(meaning, []):
             at = values.time_of(known.value, self._context)
             if at is not None:
-                self._say(known.place, f"taken as the time of {what}{self._assumed(known.value)}")
+                self._note(known.place, f"taken as the time of {label}{self._assumed(known.value)}")
                 moments.append((at, known))
         return moments
 
@@ -202,13 +204,13 @@ class _Reader:
 
     # ── facts ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _one(self, meaning: Meaning, what: str) -> str | None:
+    def _single_value(self, meaning: Meaning, label: str) -> str | None:
         """The value nearest to the top."""
         read = _READ.get(meaning, values.text_of)
         for known in sorted(self._keys.get(meaning, []), key=lambda known: len(known.place)):
             text = read(known.value)
             if text is not None:
-                self._say(known.place, f"taken as {what}")
+                self._note(known.place, f"taken as {label}")
                 return shorten(text, MAX_NAME_LENGTH)
         return None
 
@@ -216,7 +218,7 @@ class _Reader:
         for known in sorted(self._keys.get("summary", []), key=lambda known: len(known.place)):
             text = values.text_of(known.value)
             if text is not None and text != goal:
-                self._say(known.place, "taken as the summary")
+                self._note(known.place, "taken as the summary")
                 return text
         return None
 
@@ -224,7 +226,7 @@ class _Reader:
         known = min(self._keys.get("progress", []), default=None, key=lambda known: len(known.place))
         part = None if known is None else values.fraction(known.value)
         if known is not None and part is not None:
-            self._say(known.place, f"taken as progress of {part:.0%}")
+            self._note(known.place, f"taken as progress of {part:.0%}")
         return part
 
     def _status(self, tasks: list[SalvagedTask]) -> str | None:
@@ -233,9 +235,9 @@ class _Reader:
             text = str(values.text_of(known.value))
             if len(words_of(text)) < 4:
                 if (end := end_of(text, tasks)) is not None:
-                    self._say(known.place, f"taken as the status: {end}")
+                    self._note(known.place, f"taken as the status: {end}")
                 elif values.status_word(text, whole=True) == "done":
-                    self._say(known.place, "not taken as the status: something is left to do")
+                    self._note(known.place, "not taken as the status: something is left to do")
                 return text
             self._keys.setdefault("note", []).append(known)
         return None
@@ -244,7 +246,7 @@ class _Reader:
 
     def _tasks(self, goal: str | None) -> Iterator[SalvagedTask]:
         """Each text once, from the first list that has it, so that done tasks stay done."""
-        seen: set[str] = set()
+        known_texts: set[str] = set()
         for meaning in _LISTED:
             for known in self._keys.get(meaning, []):
                 for item in self._items(known):
@@ -252,9 +254,9 @@ class _Reader:
                     # The current task by itself is the goal; an entry of a list is a task in any case.
                     named = status == "doing" and bool(known.row.rank)
                     is_goal = named and (item.text == goal or self._entry_called(item.text) is not None)
-                    if item.text.casefold() in seen or is_goal or len(seen) > _MAX_ENTRIES:
+                    if item.text.casefold() in known_texts or is_goal or len(known_texts) > _MAX_ENTRIES:
                         continue
-                    seen.add(item.text.casefold())
+                    known_texts.add(item.text.casefold())
                     yield self._task(item, status)
 
     def _task(self, item: values.ListItem, status: str) -> SalvagedTask:
@@ -264,17 +266,17 @@ class _Reader:
         if blocker is not None and status in ("doing", "to do"):
             status, outcome = "blocked", blocker
         files = tuple(
-            path for key in ("files", "artifacts") for entry in _listed(item.more.get(key))
+            path for key in ("files", "artifacts") for entry in _as_list(item.more.get(key))
             if (named := values.path_in(entry)) and (path := values.path_of(named, self._context)) is not None
         )  # fmt: skip
-        self._say(item.place, _TAKEN[status])
+        self._note(item.place, _TAKEN[status])
         return SalvagedTask(item.text, status, outcome, files)
 
     def _decisions(self, began: int, updated: int) -> Iterator[TimedEvent]:
         for known in self._keys.get("decision", []):
             for item in self._items(known):
                 at, assumed = self._time_in(item.more, began, updated)
-                self._say(item.place, f"taken as a decision{assumed}")
+                self._note(item.place, f"taken as a decision{assumed}")
                 yield TimedEvent(at, _decision(item))
 
     def _time_in(self, entry: Mapping[str, Json], began: int, updated: int) -> tuple[int, str]:
@@ -288,7 +290,7 @@ class _Reader:
     def _commits(self, began: int, updated: int) -> Iterator[TimedEvent]:
         """Listed commits, and those named by entries of work."""
         for known in self._keys.get("commits", []):
-            for position, entry in enumerate(_listed(known.value)):
+            for position, entry in enumerate(_as_list(known.value)):
                 yield self._commit(entry, (*known.place, position), began, updated)
         for meaning in _LISTED:
             for known in self._keys.get(meaning, []):
@@ -302,7 +304,7 @@ class _Reader:
         fields: Mapping[str, Json] = entry if isinstance(entry, dict) else {"message": str(entry).strip()[len(sha) :]}
         message = _text_at(fields, "message", "subject", "title", "msg") or ""
         at, assumed = self._time_in(fields, began, updated)
-        self._say(place, f"taken as a commit{assumed}")
+        self._note(place, f"taken as a commit{assumed}")
         return TimedEvent(
             at, CommitRecorded(sha=sha, message=message.splitlines()[0].strip(" :-–—") if message else "")
         )
@@ -310,31 +312,31 @@ class _Reader:
     def _files(self) -> Iterator[FileChanged]:
         for meaning, action in _FILES:
             for known in self._keys.get(meaning, []):
-                for position, entry in enumerate(_listed(known.value)):
+                for position, entry in enumerate(_as_list(known.value)):
                     named = values.path_in(entry)
                     path = None if named is None else values.path_of(named, self._context)
                     if path is not None and position < _MAX_ENTRIES:
-                        self._say((*known.place, position), f"taken as a {action} file")
+                        self._note((*known.place, position), f"taken as a {action} file")
                         yield FileChanged(path=path, action=action)
 
     def _errors(self) -> Iterator[ErrorNoted]:
         for known in self._keys.get("error", []):
             for item in self._items(known):
-                self._say(item.place, "taken as an error")
+                self._note(item.place, "taken as an error")
                 message = _text_at(item.more, "message", "msg", "error", "details", "reason")
                 yield ErrorNoted(message=message or item.text)
 
-    def _remarks(self, goal: str | None) -> Iterator[NoteAdded]:
+    def _collect_remarks(self, goal: str | None) -> Iterator[NoteAdded]:
         for known in self._keys.get("note", []):
-            whole = values.text_of(known.value)
+            whole_text = values.text_of(known.value)
             items = [item for item in self._items(known) if item.text != item.more.get("id")]
-            texts = [(whole, known.place)] if whole else [(item.text, item.place) for item in items]
+            texts = [(whole_text, known.place)] if whole_text else [(item.text, item.place) for item in items]
             for text, place in texts[:_MAX_ENTRIES]:
                 if text != goal and values.says_something(text):
-                    self._say(place, "taken as a note")
+                    self._note(place, "taken as a note")
                     yield NoteAdded(text=text)
 
-    def _say(self, place: Place, message: str) -> None:
+    def _note(self, place: Place, message: str) -> None:
         if len(self._notes) < _MAX_ENTRIES:
             self._notes.append(FormatNote(place, message))
 
@@ -369,7 +371,7 @@ _FILES: Final[tuple[tuple[Meaning, str], ...]] = (
 )  # fmt: skip
 
 
-def _listed(value: Json) -> list[Json]:
+def _as_list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 

@@ -216,7 +216,7 @@ def rows_named(key: str) -> tuple[Keys, ...]:
     return tuple(row for row, pattern in zip(TABLE, _PATTERNS, strict=True) if plain and pattern.fullmatch(plain))
 
 
-def _pattern(keys: str) -> re.Pattern[str]:
+def _compile_pattern(keys: str) -> re.Pattern[str]:
     filled = re.sub("<([^>]+)>", lambda group: GROUPS[group[1]], keys)
     return re.compile("|".join("".join(map(_word, alternative.split())) for alternative in filled.split(",")))
 
@@ -227,8 +227,8 @@ def _word(written: str) -> str:
     return f"(?:(?:{written[:-1]}) )?" if written.endswith("?") else f"(?:{written}) "
 
 
-def _one_of(spelled: Iterable[str]) -> str:
-    return "|".join(f"({expression})" for expression in spelled)
+def _one_of(expressions: Iterable[str]) -> str:
+    return "|".join(f"({expression})" for expression in expressions)
 
 
 # Longest first: `未完成` is not `完成`. Scripts with spaces come before those without.
@@ -239,4 +239,4 @@ _TRANSLATIONS: Final = sorted(
 _SPACED: Final = _one_of(spelled for spelled, _ in _TRANSLATIONS if spelled < _SCRIPTS)
 _UNSPACED: Final = _one_of(spelled for spelled, _ in _TRANSLATIONS if spelled > _SCRIPTS)
 _FOREIGN_WORDS: Final = re.compile(rf"\b(?=[a-z])(?:{_SPACED})\b|(?=[{_SCRIPTS}-\uffff])(?:{_UNSPACED})")
-_PATTERNS: Final = tuple(_pattern(row.keys) for row in TABLE)
+_PATTERNS: Final = tuple(_compile_pattern(row.keys) for row in TABLE)

@@ -14,7 +14,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, check_relative_path
 from holdfast.core.times import HOUR, MINUTE, SECOND, parse_time
 from holdfast.formats.base import ImportContext, Place
-from holdfast.formats.timestamps import read
+from holdfast.formats.timestamps import read_time
 
 # Signs for the status of work.
 _SIGNS: Final[Mapping[str, str]] = {
@@ -137,7 +137,7 @@ def text_of(value: Json) -> str | None:
 
 
 def says_something(text: str) -> bool:
-    """Does a text have content? "none", a number, a version, a date, a path or a hash alone has not."""
+    """Does a text have content? "none", a number, a version, a date, a path or a hash alone has none."""
     plain = text.strip().strip("`'\"")
     if not any(letter.isalpha() for letter in plain):
         return False
@@ -207,12 +207,12 @@ def time_of(value: Json, context: ImportContext) -> int | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return next((int(value * by) for by in (1, 1000) if _THIS_CENTURY <= value * by <= context.now), None)
     try:
-        return read(dated(value), context).ms if isinstance(value, str) else None
+        return read_time(with_numeric_date(value), context).ms if isinstance(value, str) else None
     except Invalid:
         return None
 
 
-def dated(text: str) -> str:
+def with_numeric_date(text: str) -> str:
     """A time with its date in digits: `Nov 4, 2026` becomes 2026-11-04."""
     bare = _REMARK.sub("", text[:MAX_NAME_LENGTH].strip())
     utc = _AT_UTC.fullmatch(bare)
@@ -243,17 +243,17 @@ def duration(value: Json, words: tuple[str, ...]) -> int | None:
             return None
         total = sum(float(number) * (unit or 0) for (number, _), unit in zip(parts, units, strict=True))
     else:
-        counted = [_UNITS[word] for word in words if word in _UNITS]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or len(counted) != 1:
+        named_units = [_UNITS[word] for word in words if word in _UNITS]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or len(named_units) != 1:
             return None
-        total = value * counted[0]
+        total = value * named_units[0]
     return int(total) if 0 < total <= _MAX_DURATION else None
 
 
 def assumption_of(value: Json, context: ImportContext) -> str | None:
     """What had to be assumed to read a time, if anything."""
     try:
-        return read(dated(value), context).assumed if isinstance(value, str) else None
+        return read_time(with_numeric_date(value), context).assumed if isinstance(value, str) else None
     except Invalid:
         return None
 
@@ -296,8 +296,8 @@ def items(value: Json, place: Place, noun: str = "") -> Iterator[ListItem]:
     if isinstance(value, (list, tuple)):
         for position, entry in enumerate(value):
             if isinstance(entry, str):
-                counted = f"{noun} {entry}" if noun and entry.strip().isdecimal() else entry
-                yield from _item_in_line(" ".join(counted.split()), None, {}, (*place, position))
+                labelled = f"{noun} {entry}" if noun and entry.strip().isdecimal() else entry
+                yield from _item_in_line(" ".join(labelled.split()), None, {}, (*place, position))
             elif isinstance(entry, int) and not isinstance(entry, bool) and noun:
                 yield from _item_in_line(f"{noun} {entry}", None, {}, (*place, position))
             elif (
@@ -337,29 +337,29 @@ def status_in(entry: Mapping[str, Json]) -> str | None:
 def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterator[ListItem]:
     statuses = is_map_of_statuses(dict(value))
     for key, entry in value.items():
-        here = (*place, key)
+        key_place = (*place, key)
         text = text_of(entry)
         if _plain(key) in _STATUS_KEYS or _plain(key).rpartition("_")[2] in _ATTRIBUTES:
             continue  # an attribute of the whole
         if isinstance(entry, bool):
-            yield from _item_in_line(key, status_word(entry), {}, here)
+            yield from _item_in_line(key, status_word(entry), {}, key_place)
         elif text is not None and is_time(text) and not _TIME_WORDS & set(_plain(key).split("_")):
-            yield from _item_in_line(key, None, {"at": text}, here)  # a name with its time
+            yield from _item_in_line(key, None, {"at": text}, key_place)  # a name with its time
         elif text is not None and set(_plain(key).split("_")) <= _ORDER_WORDS:
-            yield from _item_in_line(text, None, {}, here)
+            yield from _item_in_line(text, None, {}, key_place)
         elif text is not None:
             status = status_word(text)
             if status is not None and (statuses or status_word(text, whole=True)):
-                yield from _item_in_line(key, status, {"outcome": text} if is_prose(text) else {}, here)
+                yield from _item_in_line(key, status, {"outcome": text} if is_prose(text) else {}, key_place)
             elif says_something(text):
-                yield from _item_in_line(f"{key}: {' '.join(text.split())}", None, {}, here)
+                yield from _item_in_line(f"{key}: {' '.join(text.split())}", None, {}, key_place)
         elif isinstance(entry, dict) and any(_plain(inner) in _STATUS_KEYS for inner in entry):
-            yield from _items_in_entry(entry, here, named=key)
+            yield from _items_in_entry(entry, key_place, named=key)
         else:
-            yield from items(entry, here, noun)
+            yield from items(entry, key_place, noun)
 
 
-def _item_in_line(written: str, status: str | None, more: Mapping[str, Json], place: Place) -> Iterator[ListItem]:
+def _item_in_line(written: str, status: str | None, extra: Mapping[str, Json], place: Place) -> Iterator[ListItem]:
     match = _BULLET.match(written)
     text = text_of(match["text"]) if match else None
     if match is None or text is None:
@@ -371,7 +371,7 @@ def _item_in_line(written: str, status: str | None, more: Mapping[str, Json], pl
     elif ended is not None and match["tick"] is None:
         text, marked = ended["text"].strip(), marked or "done"
     if says_something(text):
-        yield ListItem(text, status or marked, more, place)
+        yield ListItem(text, status or marked, extra, place)
 
 
 def _text_in(plain: Mapping[str, Json]) -> str | None:
@@ -424,7 +424,7 @@ def is_time(value: Json) -> bool:
         return value >= _THIS_CENTURY // 1000
     if not isinstance(value, str):
         return False
-    text = dated(value)
+    text = with_numeric_date(value)
     try:
         return _DATE.fullmatch(text) is not None or parse_time(text) > 0
     except Invalid:
@@ -505,8 +505,8 @@ def is_list_of_statuses(value: Json) -> bool:
     """Several entries, most with a status."""
     several = isinstance(value, list) or (isinstance(value, dict) and not is_item(value))
     entries = list(items(value, ())) if several else []
-    whole = max(len(entries), len(value) if isinstance(value, dict) else 0)
-    return bool(entries) and 2 * sum(item.status is not None for item in entries) > whole
+    total = max(len(entries), len(value) if isinstance(value, dict) else 0)
+    return bool(entries) and 2 * sum(item.status is not None for item in entries) > total
 
 
 def is_map_of_statuses(value: Json) -> bool:

@@ -177,8 +177,8 @@ def _compare_age(own: _Member, other: _Member) -> int:
     """
     if own.marked != other.marked:
         return 1 if own.marked else -1
-    mine, theirs = own.overlap(other), other.overlap(own)
-    return (mine < theirs) - (mine > theirs)
+    own_overlap, other_overlap = own.overlap(other), other.overlap(own)
+    return (own_overlap < other_overlap) - (own_overlap > other_overlap)
 
 
 def _assign_records(family: list[str]) -> dict[str, CopiedLines]:

@@ -73,7 +73,7 @@ _Interpret = Callable[[Payload, str | None], tuple[AnySignal, ...]]
 
 
 def _silent(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:  # noqa: ARG001 - the table's signature
-    """Nothing that the agent or the person did."""
+    """No signals: neither the agent nor the person did anything."""
     return ()
 
 
@@ -159,8 +159,8 @@ def _elicits(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
 
 
 def _notified(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    what = _WAITING.get(get_text(payload, "notification_type") or "")
-    return (Waits(agent=agent, what=what, text=get_text(payload, "message")),) if what else ()
+    awaited = _WAITING.get(get_text(payload, "notification_type") or "")
+    return (Waits(agent=agent, what=awaited, text=get_text(payload, "message")),) if awaited else ()
 
 
 def _agent_began(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
@@ -303,7 +303,7 @@ class ClaudeCode:
     asking = frozenset({"SessionStart", "UserPromptSubmit", "PreCompact"})
 
     def parse(self, payload: Payload) -> HookEvent | None:
-        other = _other_program(payload)
+        other = _find_other_program(payload)
         if other is not None:
             return other.parse(payload)
         conversation = get_conversation(payload, "session_id")
@@ -388,7 +388,7 @@ def _mark(payload: Payload, event: str, known: _Event) -> str:
     return f"{event}:{name[:MAX_ID_LENGTH]}:{text[:16]}"
 
 
-def _other_program(payload: Payload) -> Adapter | None:
+def _find_other_program(payload: Payload) -> Adapter | None:
     """Another program that runs the hooks in these settings, recognised by the fields that only it has."""
     from importlib import import_module
 

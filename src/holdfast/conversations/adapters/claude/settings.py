@@ -10,7 +10,7 @@ from holdfast.conversations.adapters.files import list_names
 from holdfast.conversations.connect.agent_settings import (
     AgentSettings,
     Command,
-    Manner,
+    HookMode,
     SettingsChange,
     SettingsEntry,
     settings_in,
@@ -21,7 +21,7 @@ from holdfast.workspace.agent_dirs import AgentDirs
 
 # Before a tool only what begins or asks something: everything else is reported after it.
 BEFORE: Final = "Task|Agent|AskUserQuestion|ExitPlanMode"
-HOOKS: Final[dict[str, Manner]] = {
+HOOKS: Final[dict[str, HookMode]] = {
     "SessionStart": "ask",
     "UserPromptSubmit": "ask",
     "PreToolUse": "tell",
@@ -43,7 +43,7 @@ HOOKS: Final[dict[str, Manner]] = {
     "SessionEnd": "stir",
 }
 # Seconds. Nothing takes so long unless the machine is stuck; without a timeout, Claude Code would wait for minutes.
-TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
+TIMEOUTS: Final[dict[HookMode, int]] = {"tell": 5, "stir": 5, "ask": 10}
 
 _MANAGED: Final = {
     "darwin": "/Library/Application Support/ClaudeCode",
@@ -62,7 +62,7 @@ class ClaudeCodeSettings:
         return (_home(places), places.in_home(".claude.json"), places.in_project(".claude"))
 
     def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
-        entries = tuple(_entry(event, manner, command) for event, manner in HOOKS.items())
+        entries = tuple(_entry(event, mode, command) for event, mode in HOOKS.items())
         return (SettingsChange(settings(places, scope), entries),)
 
     def server(self, places: AgentDirs, scope: Scope, server: Server) -> SettingsChange | None:
@@ -103,8 +103,8 @@ def status_line(command: str) -> SettingsEntry:
     return SettingsEntry(("statusLine",), {"type": "command", "command": command}, only=True)
 
 
-def _entry(event: str, manner: Manner, command: Command) -> SettingsEntry:
-    hook: dict[str, Json] = {"type": "command", "command": command(manner), "timeout": TIMEOUTS[manner]}
+def _entry(event: str, mode: HookMode, command: Command) -> SettingsEntry:
+    hook: dict[str, Json] = {"type": "command", "command": command(mode), "timeout": TIMEOUTS[mode]}
     group: dict[str, Json] = {"matcher": BEFORE} if event == "PreToolUse" else {}
     return SettingsEntry(("hooks", event), group | {"hooks": [hook]})
 

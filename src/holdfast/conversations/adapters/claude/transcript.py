@@ -67,9 +67,9 @@ class ClaudeReader:
         self._forks: Forks | None = None
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
-        top = os.path.join(places.under("CLAUDE_CONFIG_DIR", ".claude"), "projects")
+        root = os.path.join(places.under("CLAUDE_CONFIG_DIR", ".claude"), "projects")
         self._listed, self._forks = {}, None
-        for project in list_directories(top, linked=True):
+        for project in list_directories(root, linked=True):
             for path, name, own_stamp in list_files(project, ENDING):
                 if not name.startswith(SUBAGENT_PREFIX):
                     stamps = [own_stamp, *(file.stamp for file in _subagent_files(path))]
@@ -168,11 +168,11 @@ class ClaudeSubagent(msgspec.Struct):
     finished: bool = False
 
     @classmethod
-    def from_call(cls, call: str, given: Payload, at: int) -> Self:
+    def from_call(cls, call: str, arguments: Payload, at: int) -> Self:
         """Until its own id is known, it goes by that of the call."""
         return cls(
-            call, at, get_text(given, "subagent_type") or "general-purpose", get_text(given, "description", "prompt"),
-            background=get_flag(given, "run_in_background"),
+            call, at, get_text(arguments, "subagent_type") or "general-purpose",
+            get_text(arguments, "description", "prompt"), background=get_flag(arguments, "run_in_background"),
         )  # fmt: skip
 
     def end(self, result: Payload, shown: Json, at: int, failed: str | None) -> None:
@@ -258,8 +258,8 @@ class ClaudeTranscriptBuilder:
             self._message(record, number, None)
         elif kind == "system":
             if record.subtype == "compact_boundary" and not record.sidechain:
-                left = record.compaction.post_tokens if record.compaction else None
-                self._emit(self._moment(record), Compacted(tokens=left), record.uuid or f"line{number}")
+                tokens_left = record.compaction.post_tokens if record.compaction else None
+                self._emit(self._moment(record), Compacted(tokens=tokens_left), record.uuid or f"line{number}")
         elif kind == "custom-title" and record.custom_title:
             self._titles["custom"] = record.custom_title
         elif kind == "ai-title" and record.ai_title:
@@ -377,10 +377,10 @@ class ClaudeTranscriptBuilder:
             return
         self._calls[block.id] = _Call(block.name, block.input, None if run is None else run.agent)
         if block.name in _AGENTS:
-            given = decode_any(block.input)
-            given = given if type(given) is dict else {}
-            run = self._runs[block.id] = ClaudeSubagent.from_call(block.id, given, at)
-            if (prompt := get_text(given, "prompt")) is not None:
+            arguments = decode_any(block.input)
+            arguments = arguments if type(arguments) is dict else {}
+            run = self._runs[block.id] = ClaudeSubagent.from_call(block.id, arguments, at)
+            if (prompt := get_text(arguments, "prompt")) is not None:
                 self._prompts[prompt] = run
 
     # ── results ──────────────────────────────────────────────────────────────────────────────────
@@ -411,8 +411,8 @@ class ClaudeTranscriptBuilder:
             self._agent_done(self._runs.get(block.tool_use_id), record, block, at, failed)
             return
         response = shell_result(record.result) if call.tool in _SHELLS else decode_any(record.result)
-        given = decode_any(call.input)
-        signals = signals_of(call.tool, given, response, agent=call.agent, call=block.tool_use_id, failed=failed)
+        arguments = decode_any(call.input)
+        signals = signals_of(call.tool, arguments, response, agent=call.agent, call=block.tool_use_id, failed=failed)
         self._emit_all(at, signals, mark)
 
     def _emit_all(self, at: int, signals: tuple[AnySignal, ...], mark: str) -> None:

@@ -9,10 +9,10 @@ import os
 from typing import Final
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.connect.agent_settings import AgentSettings, Command, Manner, SettingsChange
+from holdfast.conversations.connect.agent_settings import AgentSettings, Command, HookMode, SettingsChange
 from holdfast.workspace.agent_dirs import AgentDirs
 
-HOOKS: Final[dict[str, Manner]] = {
+HOOKS: Final[dict[str, HookMode]] = {
     "TaskStart": "ask",
     "TaskResume": "ask",
     "UserPromptSubmit": "ask",
@@ -41,14 +41,14 @@ class ClineSettings:
 
     def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
         windows = places.system == "win32"
-        top = directory(places, scope)
+        root = directory(places, scope)
         return tuple(
             SettingsChange(
-                os.path.join(top, f"{event}.ps1" if windows else event),
-                content=_for_powershell(command(manner)) if windows else _for_shell(command(manner)),
+                os.path.join(root, f"{event}.ps1" if windows else event),
+                content=_for_powershell(command(mode)) if windows else _for_shell(command(mode)),
                 executable=True,
             )
-            for event, manner in HOOKS.items()
+            for event, mode in HOOKS.items()
         )
 
     def server(self, *_: object, **__: object) -> None:

@@ -288,9 +288,9 @@ class ClineReader:
     name = "cline"
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
-        top = _top(places)
-        for name in list_names(top):
-            directory = os.path.join(top, name)
+        root = _top(places)
+        for name in list_names(root):
+            directory = os.path.join(root, name)
             stamps = [
                 f"{name}={own_stamp}"
                 for name in list_names(directory)

@@ -160,9 +160,9 @@ def _type(payload: Payload) -> str:
 
 def _permission_for(payload: Payload) -> str | None:
 
-    given = payload.get("tool_input")
-    given = given if type(given) is dict else {}
-    return get_text(given, "description") or command_of(given) or get_text(payload, "tool_name")
+    arguments = payload.get("tool_input")
+    arguments = arguments if type(arguments) is dict else {}
+    return get_text(arguments, "description") or command_of(arguments) or get_text(payload, "tool_name")
 
 
 def _chosen(payload: Payload) -> tuple[AnySignal, ...]:

@@ -274,9 +274,9 @@ def unpack(chunks: Iterable[bytes], problems: ReadProblems) -> Iterator[bytes]:
                 if decompressor.eof and not data:
                     break
         if begun and not decompressor.eof:
-            problems.add("is cut off within its compression")
+            problems.add("is a compressed file that is cut off")
     except zstd.ZstdError:
-        problems.add("is damaged within its compression")
+        problems.add("is a compressed file that is damaged")
 
 
 # ── by id and day ──
@@ -301,7 +301,7 @@ class RolloutIndex:
         return self._paths.get(name)
 
     def has_top(self, names: Iterable[str]) -> bool:
-        """Whether one of these conversations, or of their callers in turn, is here and is nobody's subagent."""
+        """Whether the top-level conversation of one of these, following their callers, is here."""
         waiting, seen = list(names), set[str]()
         while waiting:
             name = waiting.pop()

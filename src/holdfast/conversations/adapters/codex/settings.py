@@ -16,7 +16,7 @@ from holdfast.conversations.adapters.base import Payload, Scope
 from holdfast.conversations.adapters.fields import get_object, get_objects, get_text
 from holdfast.conversations.connect.agent_settings import (
     Command,
-    Manner,
+    HookMode,
     SettingsChange,
     SettingsEntry,
     content,
@@ -54,10 +54,10 @@ def switched_off(config: Payload) -> bool:
 
 def project_trusted(config: Payload, project: str) -> bool:
     """Whether a project, or the repository it is in, is trusted: otherwise Codex ignores its `.codex`."""
-    wanted = {os.path.normcase(name) for name in _upwards(os.path.realpath(project))}
+    ancestors = {os.path.normcase(name) for name in _upwards(os.path.realpath(project))}
     for name, entry in get_object(config, "projects").items():
         trusted = type(entry) is dict and entry.get("trust_level") == "trusted"
-        if trusted and os.path.normcase(os.path.realpath(name)) in wanted:
+        if trusted and os.path.normcase(os.path.realpath(name)) in ancestors:
             return True
     return False
 
@@ -118,7 +118,7 @@ def _upwards(path: str) -> Iterator[str]:
 
 # Before a tool only what begins or asks something: everything else is reported after it.
 BEFORE: Final = ".*(spawn_agent|request_user_input).*"
-HOOKS: Final[dict[str, Manner]] = {
+HOOKS: Final[dict[str, HookMode]] = {
     "SessionStart": "ask",
     "UserPromptSubmit": "ask",
     "PreToolUse": "tell",
@@ -133,7 +133,7 @@ HOOKS: Final[dict[str, Manner]] = {
     "SessionEnd": "stir",
 }
 # Seconds. By default, Codex gives the end of a session and an interruption one second, and at most three.
-TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
+TIMEOUTS: Final[dict[HookMode, int]] = {"tell": 5, "stir": 5, "ask": 10}
 _SHORT_TIMEOUTS: Final = {"Interrupt": 3, "SessionEnd": 3}
 
 _PASSED_VARIABLES: Final = ("HOLDFAST_HOME", "HOLDFAST_STORE", "XDG_DATA_HOME")
@@ -150,7 +150,7 @@ class CodexSettings:
         return (home(places), places.in_project(".codex"))
 
     def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
-        entries = tuple(_entry(event, manner, command) for event, manner in HOOKS.items())
+        entries = tuple(_entry(event, mode, command) for event, mode in HOOKS.items())
         return (SettingsChange(hooks_file(places, scope), entries),)
 
     def server(self, places: AgentDirs, scope: Scope, server: Server) -> SettingsChange | None:
@@ -160,9 +160,9 @@ class CodexSettings:
         if scope == "project":
             # Codex passes on little of its environment, and each person's home is their own.
             values["env_vars"] = list(_PASSED_VARIABLES)
-        top = home(places) if scope == "user" else places.in_project(".codex")
+        root = home(places) if scope == "user" else places.in_project(".codex")
         return SettingsChange(
-            os.path.join(top, "config.toml"), (SettingsEntry(("mcp_servers", NAME), values, only=True),)
+            os.path.join(root, "config.toml"), (SettingsEntry(("mcp_servers", NAME), values, only=True),)
         )
 
     def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
@@ -198,9 +198,9 @@ def hooks_file(places: AgentDirs, scope: Scope) -> str:
     return places.in_project(".codex", "hooks.json")
 
 
-def _entry(event: str, manner: Manner, command: Command) -> SettingsEntry:
-    seconds = _SHORT_TIMEOUTS.get(event, TIMEOUTS[manner])
-    hook: dict[str, Json] = {"type": "command", "command": command(manner), "timeout": seconds}
+def _entry(event: str, mode: HookMode, command: Command) -> SettingsEntry:
+    seconds = _SHORT_TIMEOUTS.get(event, TIMEOUTS[mode])
+    hook: dict[str, Json] = {"type": "command", "command": command(mode), "timeout": seconds}
     group: dict[str, Json] = {"matcher": BEFORE} if event == "PreToolUse" else {}
     return SettingsEntry(("hooks", event), group | {"hooks": [hook]})
 

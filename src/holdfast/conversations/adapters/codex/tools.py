@@ -163,8 +163,8 @@ class CodexCalls:
         before = self._open.pop(name, None)
         if before is not None:
             self._replaced.append((name, before))  # ids are the model's, and may repeat
-        given = item.arguments if item.arguments is not None else item.input
-        self._open[name] = _Call(at, item.name or "local_shell", given, item.action)
+        arguments = item.arguments if item.arguments is not None else item.input
+        self._open[name] = _Call(at, item.name or "local_shell", arguments, item.action)
 
     def add_output(self, name: str, output: msgspec.Raw) -> None:
         """The model gets the result."""
@@ -207,9 +207,9 @@ class CodexCalls:
         tool = plain_name(call.tool)
         if tool not in AFTER:
             return ()
-        given: Json = call.given if call.given is not None else decode_any(call.action)
-        if type(given) is str and given.lstrip().startswith("{"):
-            given = decode_any(given)
+        arguments: Json = call.given if call.given is not None else decode_any(call.action)
+        if type(arguments) is str and arguments.lstrip().startswith("{"):
+            arguments = decode_any(arguments)
         output = decode_any(call.output)
         if type(output) is str and output.startswith("{"):
             # In older versions, the result of a command is an object written as text.
@@ -221,7 +221,7 @@ class CodexCalls:
             return ()
         result = outcome(output)
         return signals_of(
-            tool, given, result.response, agent=self.agent, call=name, took_ms=result.took_ms, table=AFTER,
+            tool, arguments, result.response, agent=self.agent, call=name, took_ms=result.took_ms, table=AFTER,
             failed=_ABORTED if text.startswith(_ABORTED) else result.failed,
         )  # fmt: skip
 

@@ -98,8 +98,8 @@ class CodexReader:
 
     def _index_of(self, source: TranscriptSource) -> RolloutIndex:
         if self._listed.get(source.path) != source.stamp:
-            top = home_of(source.path)
-            paths = [] if top is None else [source.path for source in find_rollouts(top)]
+            root = home_of(source.path)
+            paths = [] if root is None else [source.path for source in find_rollouts(root)]
             return RolloutIndex(paths, read_callers)
         if self._index is None:
             self._index = RolloutIndex(self._listed, read_callers)
@@ -366,14 +366,14 @@ class CodexTranscriptBuilder:
 
     def _emit_prompts(self) -> None:
         kind = next((kind for kind in ("item", "event", "message") if self._prompts[kind]), "item")
-        wanted = True
+        needs_goal = True
         for at, prompt, mark in self._prompts[kind]:
             self._messages += 1
             if kind == "message" and at:
                 self._signs.append(at)
             # Only the first prompt that states a goal is kept.
-            text = plain(prompt, MAX_PROMPT_LENGTH) if wanted else ""
-            wanted = wanted and goal_of(text) is None
+            text = plain(prompt, MAX_PROMPT_LENGTH) if needs_goal else ""
+            needs_goal = needs_goal and goal_of(text) is None
             self._emit(Prompted(text=text), mark, at)
 
     def _emit_subagent(self, meta: CodexMeta, own: str, began: int, ended: int) -> None:

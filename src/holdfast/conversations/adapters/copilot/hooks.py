@@ -252,10 +252,10 @@ def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
 
 def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     tool = get_text(payload, "tool_name", "toolName") or ""
-    given = payload.get("tool_input", payload.get("toolArgs"))
-    if type(given) is str and given.lstrip().startswith("{"):
+    arguments = payload.get("tool_input", payload.get("toolArgs"))
+    if type(arguments) is str and arguments.lstrip().startswith("{"):
         with suppress(ValueError, RecursionError):
-            given = json.loads(given)
+            arguments = json.loads(arguments)
     result = get_object(payload, "tool_result", "toolResult")
     text = get_text(result, "text_result_for_llm", "textResultForLlm")
     kind = get_text(result, "result_type", "resultType")
@@ -269,7 +269,7 @@ def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, .
     elif kind in ("failure", "denied", "rejected"):
         failed = text or f"it was {kind}"
     table = BEFORE if event == "PreToolUse" else AFTER
-    return signals_of(tool, given, outcome(tool, text), agent=agent, failed=failed, table=table)
+    return signals_of(tool, arguments, outcome(tool, text), agent=agent, failed=failed, table=table)
 
 
 def _failed(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
@@ -278,8 +278,8 @@ def _failed(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     signal = classify(None if kind == "Error" else kind, _inner_message(message), agent=agent)
     # A failed tool has an event of its own, and what Copilot tries again by itself is no failure yet, except a limit.
     of_tool = get_text(payload, "errorContext", "error_context") == "tool_execution"
-    again = payload.get("recoverable") is True and type(signal) is not Limited
-    return (Active(agent=agent),) if of_tool or again else (signal,)
+    is_retried = payload.get("recoverable") is True and type(signal) is not Limited
+    return (Active(agent=agent),) if of_tool or is_retried else (signal,)
 
 
 def _inner_message(text: str | None) -> str | None:

@@ -11,13 +11,19 @@ import os
 from typing import Final
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.connect.agent_settings import Command, Manner, SettingsChange, SettingsEntry, settings_in
+from holdfast.conversations.connect.agent_settings import (
+    Command,
+    HookMode,
+    SettingsChange,
+    SettingsEntry,
+    settings_in,
+)
 from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
 _FILE: Final = "holdfast.json"
-HOOKS: Final[dict[str, Manner]] = {
+HOOKS: Final[dict[str, HookMode]] = {
     "SessionStart": "ask",
     "UserPromptSubmit": "ask",
     "PostToolUse": "tell",
@@ -30,7 +36,7 @@ HOOKS: Final[dict[str, Manner]] = {
     "Stop": "stir",
     "SessionEnd": "stir",
 }
-_TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
+_TIMEOUTS: Final[dict[HookMode, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
 
 
 class CopilotSettings:
@@ -42,7 +48,7 @@ class CopilotSettings:
 
     def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
         windows = places.system == "win32"
-        hooks: dict[str, Json] = {event: [_hook(manner, command, windows)] for event, manner in HOOKS.items()}
+        hooks: dict[str, Json] = {event: [_hook(mode, command, windows)] for event, mode in HOOKS.items()}
         content = json.dumps({"version": 1, "hooks": hooks}, indent=2) + "\n"
         return (SettingsChange(hook_file(places, scope), content=content.encode()),)
 
@@ -69,15 +75,15 @@ _SETTINGS: Final = ("settings.json", "settings.local.json")
 
 def hook_file(places: AgentDirs, scope: Scope) -> str:
     """Our file in a scope."""
-    top = _home(places) if scope == "user" else places.in_project(".github")
-    return os.path.join(top, "hooks", _FILE)
+    root = _home(places) if scope == "user" else places.in_project(".github")
+    return os.path.join(root, "hooks", _FILE)
 
 
-def _hook(manner: Manner, command: Command, windows: bool) -> Json:
-    line = command(manner)
+def _hook(mode: HookMode, command: Command, windows: bool) -> Json:
+    line = command(mode)
     # One shell ignores the other's line: a shared file does nothing on systems it was not made on.
     shell = {"powershell": in_powershell(line)} if windows else {"bash": line}
-    return {"type": "command", **shell, "timeoutSec": _TIMEOUTS[manner]}
+    return {"type": "command", **shell, "timeoutSec": _TIMEOUTS[mode]}
 
 
 def in_powershell(line: str) -> str:

@@ -228,9 +228,11 @@ class CopilotTranscriptBuilder:
             self._context = (at, context, mark)
 
     def _add_compaction(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
-        left = data.post_compaction_tokens
+        tokens_left = data.post_compaction_tokens
         if record.agent is None and data.success is not False:
-            self._emit(at, Compacted(tokens=int(left) if left is not None and left >= 0 else None), mark)
+            self._emit(
+                at, Compacted(tokens=int(tokens_left) if tokens_left is not None and tokens_left >= 0 else None), mark
+            )
 
     def _add_error(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         self._emit(at, classify(data.error_type, _text(data.message), agent=record.agent), mark)
@@ -287,14 +289,14 @@ class CopilotTranscriptBuilder:
     def _begin_agent(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         call = data.tool_call_id or mark
         known_call = self._calls.get(call)
-        given = decode_any(known_call.arguments) if known_call is not None else None
-        given = given if type(given) is dict else {}
+        arguments = decode_any(known_call.arguments) if known_call is not None else None
+        arguments = arguments if type(arguments) is dict else {}
         task = next(
-            (text for name in ("description", "prompt") if type(text := given.get(name)) is str and text), None
+            (text for name in ("description", "prompt") if type(text := arguments.get(name)) is str and text), None
         )
         self._runs[call] = _Subagent(
             record.agent or call, data.agent_type or data.agent_name or "agent", at, task,
-            background=given.get("mode") == "background",
+            background=arguments.get("mode") == "background",
         )  # fmt: skip
 
     def _end_agent(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
@@ -374,9 +376,9 @@ class CopilotReader:
     name = "copilot"
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
-        top = os.path.join(places.under("COPILOT_HOME", ".copilot"), "session-state")
-        for name in list_names(top):
-            path = os.path.join(top, name)
+        root = os.path.join(places.under("COPILOT_HOME", ".copilot"), "session-state")
+        for name in list_names(root):
+            path = os.path.join(root, name)
             if name.endswith(".jsonl"):
                 if (own_stamp := stamp(path)) is not None:
                     yield TranscriptSource(path, own_stamp)
@@ -387,12 +389,14 @@ class CopilotReader:
 
     def read(self, source: TranscriptSource) -> Iterator[Transcript]:
         directory, name = os.path.split(source.path)
-        alone = name != _EVENTS
-        builder = CopilotTranscriptBuilder(name.removesuffix(".jsonl") if alone else os.path.basename(directory))
+        is_single_file = name != _EVENTS
+        builder = CopilotTranscriptBuilder(
+            name.removesuffix(".jsonl") if is_single_file else os.path.basename(directory)
+        )
         problems = ReadProblems()
         for number, record in read_records(source.path, DECODER, problems):
             builder.add(record, number)
-        if not alone:
+        if not is_single_file:
             facts = read_workspace(os.path.join(directory, _WORKSPACE))
             builder.cwd = builder.cwd or facts.get("cwd")
             builder.branch = builder.branch or facts.get("branch")

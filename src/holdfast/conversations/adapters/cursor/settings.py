@@ -10,13 +10,19 @@ from typing import Final
 
 from holdfast.conversations.adapters.base import Payload, Scope
 from holdfast.conversations.adapters.fields import get_object
-from holdfast.conversations.connect.agent_settings import Command, Manner, SettingsChange, SettingsEntry, settings_in
+from holdfast.conversations.connect.agent_settings import (
+    Command,
+    HookMode,
+    SettingsChange,
+    SettingsEntry,
+    settings_in,
+)
 from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
 VERSION: Final = 1
-HOOKS: Final[dict[str, Manner]] = {
+HOOKS: Final[dict[str, HookMode]] = {
     "sessionStart": "ask",
     "beforeSubmitPrompt": "ask",
     "postToolUse": "tell",
@@ -30,7 +36,7 @@ HOOKS: Final[dict[str, Manner]] = {
     "sessionEnd": "stir",
 }
 # Seconds. Nothing takes so long unless the machine is stuck.
-TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
+TIMEOUTS: Final[dict[HookMode, int]] = {"tell": 5, "stir": 5, "ask": 10}
 KNOWN: Final = frozenset(
     {*HOOKS, "preToolUse", "beforeShellExecution", "afterShellExecution", "beforeMCPExecution", "afterMCPExecution",
      "beforeReadFile", "beforeTabFileRead", "afterTabFileEdit", "afterAgentResponse", "afterAgentThought",
@@ -73,8 +79,8 @@ def hooks_file(places: AgentDirs, scope: Scope) -> str:
 
 
 def _entries(command: Command) -> Iterator[SettingsEntry]:
-    for event, manner in HOOKS.items():
-        hook: dict[str, Json] = {"command": command(manner), "timeout": TIMEOUTS[manner]}
+    for event, mode in HOOKS.items():
+        hook: dict[str, Json] = {"command": command(mode), "timeout": TIMEOUTS[mode]}
         yield SettingsEntry(("hooks", event), hook)
 
 
@@ -88,7 +94,7 @@ def _refused(path: str, content: Payload) -> Iterator[str]:
     for event, hooks in get_object(content, "hooks").items():
         # A newer Cursor may know more events, so this is only a hint.
         if event not in KNOWN:
-            yield f"{path} has hooks for {event[:60]!a}: a Cursor that does not know it runs none of the file."
+            yield f"{path} has hooks for {event[:60]!a}: a Cursor that does not know them runs no hook in the file."
         for hook in hooks if type(hooks) is list else ():
             line = hook.get("command") if type(hook) is dict else None
             if type(line) is str and "//" in line:

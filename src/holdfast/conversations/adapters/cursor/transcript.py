@@ -107,9 +107,9 @@ class CursorTranscriptBuilder:
             tool = get_text(block, "name")
             if block.get("type") != "tool_use" or tool is None:
                 continue
-            given = get_object(block, "input")
-            self._find_project(get_text(given, "path", "file_path", "working_directory", "target_directory"))
-            for turn, signal in enumerate(signals_of(tool, dict(given), agent=agent, table=WRITTEN)):
+            arguments = get_object(block, "input")
+            self._find_project(get_text(arguments, "path", "file_path", "working_directory", "target_directory"))
+            for turn, signal in enumerate(signals_of(tool, dict(arguments), agent=agent, table=WRITTEN)):
                 self._add_signal(signal, f"{mark}.{place}.{turn}", agent)
 
     def _add_signal(self, signal: AnySignal, mark: str, agent: str | None) -> None:
@@ -224,9 +224,9 @@ class CursorReader:
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         for project in list_directories(places.in_home(".cursor", "projects")):
-            top = os.path.join(project, "agent-transcripts")
-            chat_files = list_files(top, _END)
-            for directory in list_directories(top):
+            root = os.path.join(project, "agent-transcripts")
+            chat_files = list_files(root, _END)
+            for directory in list_directories(root):
                 own = os.path.basename(directory) + _END
                 chat_files += [file for file in list_files(directory, _END) if file.name == own]
             seen = set()
@@ -286,8 +286,8 @@ def _last_written(path: str) -> int:
 def _subagent_files(path: str) -> list[DirectoryEntry]:
     directory = os.path.dirname(path)
     own = os.path.basename(path).removesuffix(_END)
-    top = directory if os.path.basename(directory) == own else os.path.join(directory, own)
-    return list_files(os.path.join(top, "subagents"), _END)
+    root = directory if os.path.basename(directory) == own else os.path.join(directory, own)
+    return list_files(os.path.join(root, "subagents"), _END)
 
 
 READER: Final = CursorReader()

@@ -99,23 +99,25 @@ def _changes(call: ToolCall) -> tuple[AnySignal, ...]:
     lines = LineCounts(get_int(stat, "model_added_lines"), get_int(stat, "model_removed_lines"))
     if lines.added is None and after is not None and (new or before is not None):
         lines = count_changed_lines(before or "", after)
-    whole = call.tool == "write_file"
+    is_whole_file = call.tool == "write_file"
     return (
         Edited(
             agent=call.agent,
             path=path,
             action="created" if new else "modified",
-            before=hash_content(before) if before is not None and (whole or "\n" not in before) else None,
-            after=hash_content(after) if _as_on_disk(path, before, after, new=new, whole=whole) else None,
-            old=None if whole else get_string(call.input, "old_string"),
-            new=None if whole else get_string(call.input, "new_string"),
+            before=hash_content(before) if before is not None and (is_whole_file or "\n" not in before) else None,
+            after=hash_content(after)
+            if _as_on_disk(path, before, after, new=new, is_whole_file=is_whole_file)
+            else None,
+            old=None if is_whole_file else get_string(call.input, "old_string"),
+            new=None if is_whole_file else get_string(call.input, "new_string"),
             lines_added=lines.added,
             lines_removed=lines.removed,
         ),
     )
 
 
-def _as_on_disk(path: str, before: str | None, after: str | None, *, new: bool, whole: bool) -> bool:
+def _as_on_disk(path: str, before: str | None, after: str | None, *, new: bool, is_whole_file: bool) -> bool:
     """Whether the file has exactly the content that is shown. Line ends may differ: the program keeps those of the
     file, and writes those of the system into a new one, but shows plain ones after an edit.
     """
@@ -125,7 +127,7 @@ def _as_on_disk(path: str, before: str | None, after: str | None, *, new: bool, 
         return True
     if new:
         return not _WINDOWS.match(path)
-    return whole and before is not None and "\n" in before and "\r\n" not in before
+    return is_whole_file and before is not None and "\n" in before and "\r\n" not in before
 
 
 def _runs(call: ToolCall) -> tuple[AnySignal, ...]:
@@ -276,9 +278,9 @@ def _before_tool(payload: Payload) -> tuple[AnySignal, ...]:
 def _after_tool(payload: Payload) -> tuple[AnySignal, ...]:
     from holdfast.conversations.adapters.tools import signals_of
 
-    tool, given = get_text(payload, "tool_name") or "", payload.get("tool_input")
+    tool, arguments = get_text(payload, "tool_name") or "", payload.get("tool_input")
     response = get_object(payload, "tool_response")
-    return signals_of(tool, given, dict(response), failed=failure(response), table=AFTER)
+    return signals_of(tool, arguments, dict(response), failed=failure(response), table=AFTER)
 
 
 def _compacting(payload: Payload) -> tuple[AnySignal, ...]:

@@ -10,7 +10,13 @@ from typing import Final, NamedTuple
 
 from holdfast.conversations.adapters.base import Payload, Scope
 from holdfast.conversations.adapters.fields import get_object
-from holdfast.conversations.connect.agent_settings import Command, Manner, SettingsChange, SettingsEntry, settings_in
+from holdfast.conversations.connect.agent_settings import (
+    Command,
+    HookMode,
+    SettingsChange,
+    SettingsEntry,
+    settings_in,
+)
 from holdfast.conversations.connect.mcp_entry import NAME as SERVER
 from holdfast.conversations.connect.mcp_entry import Server
 from holdfast.core.canonical import Json
@@ -19,11 +25,11 @@ from holdfast.workspace.agent_dirs import AgentDirs
 # A person sees the hooks under this name in `/hooks`, and can switch them off there.
 NAME: Final = "holdfast"
 # Milliseconds. Nothing takes so long unless the machine is stuck.
-TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5_000, "stir": 5_000, "ask": 10_000}
+TIMEOUTS: Final[dict[HookMode, int]] = {"tell": 5_000, "stir": 5_000, "ask": 10_000}
 
 
 class GeminiHook(NamedTuple):
-    manner: Manner
+    manner: HookMode
     # Which tools, or which trigger; None for all.
     matcher: str | None = None
 
@@ -129,8 +135,8 @@ def _level(rules: Payload, project: str) -> str | None:
     for folder, level in rules.items():
         if level not in ("TRUST_FOLDER", "TRUST_PARENT", "DO_NOT_TRUST") or "\0" in folder:
             continue
-        top = os.path.realpath(os.path.dirname(folder) if level == "TRUST_PARENT" else folder)
-        inside = own_path == top or own_path.startswith(top.rstrip(os.sep) + os.sep)
+        root = os.path.realpath(os.path.dirname(folder) if level == "TRUST_PARENT" else folder)
+        inside = own_path == root or own_path.startswith(root.rstrip(os.sep) + os.sep)
         if inside and len(folder) > longest:
             longest_level, longest = str(level), len(folder)
     return longest_level

@@ -157,16 +157,16 @@ class GeminiTranscriptBuilder:
 
     def _add_tokens(self, message: Payload, name: str, at: int, agent: str | None) -> None:
         tokens = get_object(message, "tokens")
-        given, cached = get_int(tokens, "input") or 0, get_int(tokens, "cached") or 0
+        input_tokens, cached = get_int(tokens, "input") or 0, get_int(tokens, "cached") or 0
         output = (get_int(tokens, "output") or 0) + (get_int(tokens, "thoughts") or 0)
         # The input includes what came from the cache.
-        fresh = max(given - cached, 0) + (get_int(tokens, "tool") or 0)
+        fresh = max(input_tokens - cached, 0) + (get_int(tokens, "tool") or 0)
         if tokens:
             self._tokens[name] = (fresh, output, cached)
         if agent is None:
             self._model = get_text(message, "model") or self._model
-            if given:
-                self._context = (at, given)
+            if input_tokens:
+                self._context = (at, input_tokens)
 
     def _add_call(self, call: Payload, name: str, asked_at: int, agent: str | None) -> None:
         tool = get_text(call, "name")
@@ -330,7 +330,7 @@ def _read_document(path: str, problems: ReadProblems) -> Iterator[tuple[int, dic
     try:
         yield 1, _DECODER.decode(data)
     except DECODE_ERRORS:
-        problems.add("is not a JSON document to its end")
+        problems.add("is not a complete JSON document")
         yield from _salvage(data.decode(errors="replace"))
 
 

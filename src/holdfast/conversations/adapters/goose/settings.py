@@ -15,7 +15,7 @@ from holdfast.conversations.adapters.fields import get_object
 from holdfast.conversations.connect.agent_settings import (
     AgentSettings,
     Command,
-    Manner,
+    HookMode,
     SettingsChange,
     content,
     settings_in,
@@ -27,7 +27,7 @@ PLUGIN: Final = "holdfast"
 # Before a tool only what begins something: everything else is reported after it. A hook without output blocks
 # nothing.
 BEFORE: Final = "(^|__)(delegate|subagent)$"
-HOOKS: Final[dict[str, Manner]] = {
+HOOKS: Final[dict[str, HookMode]] = {
     "SessionStart": "ask",
     "UserPromptSubmit": "ask",
     "PreToolUse": "stir",
@@ -36,7 +36,7 @@ HOOKS: Final[dict[str, Manner]] = {
     "Stop": "stir",
     "SessionEnd": "stir",
 }
-TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
+TIMEOUTS: Final[dict[HookMode, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
 _ROOT: Final = "GOOSE_PATH_ROOT"
 
 
@@ -50,7 +50,7 @@ class GooseSettings:
         return (_config(places), data(places))
 
     def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
-        top = plugin(places, scope)
+        root = plugin(places, scope)
         manifest: dict[str, Json] = {
             "name": PLUGIN,
             "version": "1.0.0",
@@ -58,8 +58,8 @@ class GooseSettings:
         }
         hooks: dict[str, Json] = {"hooks": {event: [_rule(event, how, command)] for event, how in HOOKS.items()}}
         return (
-            SettingsChange(os.path.join(top, "plugin.json"), content=_written(manifest)),
-            SettingsChange(os.path.join(top, "hooks", "hooks.json"), content=_written(hooks)),
+            SettingsChange(os.path.join(root, "plugin.json"), content=_written(manifest)),
+            SettingsChange(os.path.join(root, "hooks", "hooks.json"), content=_written(hooks)),
         )
 
     def server(self, *_: object, **__: object) -> None:
@@ -103,8 +103,8 @@ def _custom_directory(places: AgentDirs, name: str) -> str | None:
     return None
 
 
-def _rule(event: str, manner: Manner, command: Command) -> dict[str, Json]:
-    action: dict[str, Json] = {"type": "command", "command": command(manner), "timeout": TIMEOUTS[manner]}
+def _rule(event: str, mode: HookMode, command: Command) -> dict[str, Json]:
+    action: dict[str, Json] = {"type": "command", "command": command(mode), "timeout": TIMEOUTS[mode]}
     matcher: dict[str, Json] = {"matcher": BEFORE} if event == "PreToolUse" else {}
     return matcher | {"hooks": [action]}
 
@@ -128,7 +128,7 @@ def _disabling(places: AgentDirs) -> str | None:
     return None
 
 
-def _switched_off(path: str, top: str) -> bool:
+def _switched_off(path: str, root: str) -> bool:
     """Whether Goose's own list of plugins has this one, by its directory, switched off."""
     written = content(path)
     if b"plugins" not in written:
@@ -140,7 +140,7 @@ def _switched_off(path: str, top: str) -> bool:
         config = YAML(typ="safe", pure=True).load(written)
     except (YAMLError, ValueError, RecursionError, TypeError, AttributeError):
         return False
-    entry = get_object(get_object(config, "plugins"), top) if type(config) is dict else {}
+    entry = get_object(get_object(config, "plugins"), root) if type(config) is dict else {}
     return entry.get("enabled") is False
 
 

@@ -167,11 +167,11 @@ class GooseTranscriptBuilder:
         if part.call is not None and part.call.value is not None and part.call.value.name:
             self._calls[part.id] = (part.call.value.name, part.call.value.arguments)
         elif part.result is not None and part.id in self._calls:
-            tool, given = self._calls.pop(part.id)
+            tool, arguments = self._calls.pop(part.id)
             if tool not in AFTER:
                 return
             signals = signals_of(
-                tool, decode_any(given), decode_any(part.result.value), agent=self._agent, call=part.id,
+                tool, decode_any(arguments), decode_any(part.result.value), agent=self._agent, call=part.id,
                 failed=_failure(part.result), table=AFTER,
             )  # fmt: skip
             ignored = (Active, AgentEnded) if self._has_subagents else (Active,)
@@ -232,10 +232,12 @@ class GooseDatabase(AgentDatabase):
         super().__init__(path)
         self._columns: dict[str, tuple[str, ...]] = {}
 
-    def rows(self, table: str, wanted: Iterable[str], *, of: str | None = None, order: str) -> Iterator[GooseRow]:
-        """The rows of a table, perhaps `of` one conversation, with those of the wanted columns that it has."""
+    def rows(
+        self, table: str, only_columns: Iterable[str], *, of: str | None = None, order: str
+    ) -> Iterator[GooseRow]:
+        """The rows of a table, perhaps `of` one conversation, with those of the columns asked for that it has."""
         known = self._columns_of(table)
-        names = tuple(name for name in wanted if name in known)
+        names = tuple(name for name in only_columns if name in known)
         if not names or (of is not None and "session_id" not in known):
             return
         # Names come from the lists in this package, never from the file.
@@ -273,15 +275,15 @@ class GooseReader:
     name = "goose"
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
-        top = os.path.join(data(places), "sessions")
-        stamp_by_name = {file.name: file.stamp for file in list_files(top, _DATABASE, _LOG, _END)}
+        root = os.path.join(data(places), "sessions")
+        stamp_by_name = {file.name: file.stamp for file in list_files(root, _DATABASE, _LOG, _END)}
         if _DATABASE in stamp_by_name:
             stamps = [stamp_by_name.get(name, "") for name in (_DATABASE, _LOG)]
-            yield TranscriptSource(os.path.join(top, _DATABASE), ";".join(stamps))
+            yield TranscriptSource(os.path.join(root, _DATABASE), ";".join(stamps))
             return
         for name, stamp in stamp_by_name.items():
             if name.endswith(_END):
-                yield TranscriptSource(os.path.join(top, name), stamp)
+                yield TranscriptSource(os.path.join(root, name), stamp)
 
     def read(self, source: TranscriptSource) -> Iterator[Transcript]:
         if source.path.endswith(_END):
@@ -302,7 +304,7 @@ class GooseReader:
         except (apsw.Error, OSError, ValueError) as error:
             if isinstance(error, ACCESS_ERRORS):
                 note_read_error(source.path, error)
-            where = "is damaged after these" if has_read else "cannot be read"
+            where = "is damaged after the conversations that were read" if has_read else "cannot be read"
             problem = f"{_DATABASE} {where} ({error})"[:300]
             yield Transcript(agent="goose", conversation=_DATABASE, began=0, ended=0, problems=[problem])
 
@@ -311,21 +313,21 @@ def _group_conversations(sessions: list[GooseRow]) -> Iterator[tuple[GooseRow, l
     """Conversations with those of their subagents, and of theirs. One whose caller was deleted counts by itself."""
     names = {name for row in sessions if (name := row.text("id")) is not None}
     below: dict[str, list[GooseRow]] = {}
-    tops: list[GooseRow] = []
+    roots: list[GooseRow] = []
     for row in sessions:
         parent = row.text("parent_session_id") if row.text("session_type") == "sub_agent" else None
         if parent in names and parent != row.text("id"):
             below.setdefault(str(parent), []).append(row)
         elif row.text("session_type") not in _HIDDEN:
-            tops.append(row)
-    for top in tops:
+            roots.append(row)
+    for root in roots:
         agents: list[GooseRow] = []
-        waiting = [top]
+        waiting = [root]
         while waiting:
             children = below.pop(waiting.pop(0).text("id") or "", [])
             agents += children
             waiting += children
-        yield top, agents
+        yield root, agents
 
 
 def _read_conversation(database: GooseDatabase, session: GooseRow, agents: list[GooseRow]) -> Transcript | None:
@@ -374,9 +376,9 @@ def _add_usage(database: GooseDatabase, session: GooseRow, builder: GooseTranscr
         rows += 1
         from_cache, to_cache = row.number("cache_read_tokens") or 0, row.number("cache_write_tokens") or 0
         cached = from_cache + to_cache
-        given = row.number("input_tokens") or 0
+        input_tokens = row.number("input_tokens") or 0
         # Some providers include cached tokens in the input, some do not.
-        transcript.input_tokens += given - cached if given >= cached else given
+        transcript.input_tokens += input_tokens - cached if input_tokens >= cached else input_tokens
         transcript.output_tokens += row.number("output_tokens") or 0
         transcript.cache_read_tokens += from_cache
         transcript.cache_write_tokens += to_cache

@@ -206,8 +206,8 @@ def task_of(title: str | None) -> str | None:
 def context_of(tokens: Payload) -> int | None:
     """How full the context is after an answer: the input, from the cache or not, and the answer itself."""
     cache = get_object(tokens, "cache")
-    counted = [get_int(tokens, "input"), get_int(tokens, "output"), get_int(cache, "read"), get_int(cache, "write")]
-    return sum(item for item in counted if item is not None) or None
+    counts = [get_int(tokens, "input"), get_int(tokens, "output"), get_int(cache, "read"), get_int(cache, "write")]
+    return sum(item for item in counts if item is not None) or None
 
 
 def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
@@ -256,9 +256,9 @@ def _created(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
 def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     if agent is not None:
         return (Active(agent=agent),)
-    asked = Prompted(text=get_text(payload, "prompt") or "", person=payload.get("person") is not False)
+    prompted = Prompted(text=get_text(payload, "prompt") or "", person=payload.get("person") is not False)
     model, mode = get_text(payload, "model"), get_text(payload, "mode")
-    return (asked, Chosen(model=model, permission=mode)) if model or mode else (asked,)
+    return (prompted, Chosen(model=model, permission=mode)) if model or mode else (prompted,)
 
 
 def _message_updated(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Final, get_args
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.connect.agent_settings import Command, Manner, SettingsChange, SettingsEntry
+from holdfast.conversations.connect.agent_settings import Command, HookMode, SettingsChange, SettingsEntry
 from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -48,20 +48,20 @@ class OpencodeSettings:
 
 def plugin(places: AgentDirs, scope: Scope) -> str:
     """The plugin file of a scope."""
-    top = places.config("opencode") if scope == "user" else places.in_project(".opencode")
-    return os.path.join(top, "plugins", _FILE)
+    root = places.config("opencode") if scope == "user" else places.in_project(".opencode")
+    return os.path.join(root, "plugins", _FILE)
 
 
 def config(places: AgentDirs, scope: Scope) -> str:
     """The settings file of a scope, by whichever of its names exists."""
-    top = places.config("opencode") if scope == "user" else places.project
-    default, other = os.path.join(top, "opencode.json"), os.path.join(top, "opencode.jsonc")
+    root = places.config("opencode") if scope == "user" else places.project
+    default, other = os.path.join(root, "opencode.json"), os.path.join(root, "opencode.jsonc")
     return other if os.path.lexists(other) and not os.path.lexists(default) else default
 
 
 def render_plugin(command: Command) -> bytes:
     """The plugin with its command lines as JSON strings: whatever is in them stays text."""
-    lines: dict[str, str] = {f'"@{manner}@"': json.dumps(command(manner)) for manner in get_args(Manner)}
+    lines: dict[str, str] = {f'"@{mode}@"': json.dumps(command(mode)) for mode in get_args(HookMode)}
     text = files(__package__).joinpath(_FILE).read_text(encoding="utf-8")
     return re.sub('"@[a-z]+@"', lambda match: lines[match[0]], text).encode()
 

@@ -141,9 +141,9 @@ class OpencodeReader:
     name = "opencode"
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
-        top = places.data("opencode")
+        root = places.data("opencode")
         named = places.environ.get("OPENCODE_DB", "").strip()
-        databases = [named if os.path.isabs(named) else os.path.join(top, named)] if named else _databases(top)
+        databases = [named if os.path.isabs(named) else os.path.join(root, named)] if named else _databases(root)
         has_database = False
         for path in databases:
             if (own_stamp := stamp(path)) is not None:
@@ -151,12 +151,12 @@ class OpencodeReader:
                 yield TranscriptSource(path, f"{own_stamp};{stamp(path + '-wal')}")
         if has_database:
             return
-        sessions = os.path.join(top, "storage", "session")
+        sessions = os.path.join(root, "storage", "session")
         for project in list_names(sessions):
             for name in list_names(os.path.join(sessions, project)):
                 path = os.path.join(sessions, project, name)
                 if name.endswith(".json") and (own_stamp := stamp(path)) is not None:
-                    messages = os.path.join(top, "storage", "message", name.removesuffix(".json"))
+                    messages = os.path.join(root, "storage", "message", name.removesuffix(".json"))
                     yield TranscriptSource(path, f"{own_stamp};{stamp(messages, directory=True)}")
 
     def read(self, source: TranscriptSource) -> Iterator[Transcript]:
@@ -173,7 +173,7 @@ class OpencodeReader:
 # ── the database ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_database(path: str, problems: ReadProblems, wanted: str | None) -> Iterator[Transcript]:
+def _read_database(path: str, problems: ReadProblems, only: str | None) -> Iterator[Transcript]:
     try:
         if not stat.S_ISREG(os.stat(path, follow_symlinks=False).st_mode):
             problems.add("is not a regular file")
@@ -190,7 +190,7 @@ def _read_database(path: str, problems: ReadProblems, wanted: str | None) -> Ite
             # One snapshot of the database for all queries.
             database.execute("BEGIN")
             if not opened.has_only_tables(_TABLES):
-                problems.add("is not opencode's: something in it would run while it is read")
+                problems.add("is not opencode's: it has a view or virtual table in the place of a table")
                 return
             conversations = {conversation.id: conversation for conversation in _conversations(database)}
             children: dict[str, list[OpencodeSession]] = {}
@@ -203,7 +203,7 @@ def _read_database(path: str, problems: ReadProblems, wanted: str | None) -> Ite
             problems.add(f"cannot be read ({error})")
             return
         for conversation in conversations.values():
-            if conversation.parent in conversations or wanted not in (None, conversation.id):
+            if conversation.parent in conversations or only not in (None, conversation.id):
                 continue
             builder = OpencodeTranscriptBuilder(conversation)
             try:
@@ -235,19 +235,19 @@ def _conversations(database: apsw.Connection) -> Iterator[OpencodeSession]:
 def _add_all(
     database: apsw.Connection,
     builder: OpencodeTranscriptBuilder,
-    top: OpencodeSession,
+    root: OpencodeSession,
     children: dict[str, list[OpencodeSession]],
 ) -> None:
-    for message, parts in _messages(database, top.id, builder):
+    for message, parts in _messages(database, root.id, builder):
         builder.add(message, parts)
-    waiting = [(child, 1) for child in children.get(top.id, ())]
+    waiting = [(child, 1) for child in children.get(root.id, ())]
     while waiting:
         child, depth = waiting.pop()
         builder.add_subagent(child, list(_messages(database, child.id, builder)))
         if depth < _MAX_DEPTH:
             waiting.extend((grandchild, depth + 1) for grandchild in children.get(child.id, ()))
     rows = database.execute(
-        "SELECT content, status, time_updated FROM todo WHERE session_id = ? ORDER BY position", (top.id,)
+        "SELECT content, status, time_updated FROM todo WHERE session_id = ? ORDER BY position", (root.id,)
     )
     todos = [(text, str(status), at) for text, status, at in rows if type(text) is str and type(at) is int]
     if todos:
@@ -280,19 +280,19 @@ def _messages(
 
 def _read_files(path: str) -> Iterator[Transcript]:
     problems: list[str] = []
-    top = _load(CONVERSATIONS, path, problems)
+    root = _load(CONVERSATIONS, path, problems)
     storage = os.path.dirname(os.path.dirname(os.path.dirname(path)))
     name = os.path.basename(path).removesuffix(".json")
-    if top is None:
+    if root is None:
         yield Transcript(agent="opencode", conversation=name, began=0, ended=0, problems=problems)
         return
-    top.id = name
-    builder = OpencodeTranscriptBuilder(top)
+    root.id = name
+    builder = OpencodeTranscriptBuilder(root)
     builder.problems = problems
     for message, parts in _message_files(storage, name, problems):
         builder.add(message, parts)
     todos = _load(_TODOS, os.path.join(storage, "todo", f"{name}.json"), []) or []
-    at = top.time.updated if top.time else None
+    at = root.time.updated if root.time else None
     if todos and at:
         builder.add_todos(int(at), [(todo.content, todo.status) for todo in todos])
     transcript = builder.finish()
@@ -343,9 +343,9 @@ def _decode(decoder: msgspec.json.Decoder[T], data: object, name: str, problems:
     return None
 
 
-def _databases(top: str) -> list[str]:
+def _databases(root: str) -> list[str]:
     return [
-        os.path.join(top, name) for name in list_names(top) if name.startswith("opencode") and name.endswith(".db")
+        os.path.join(root, name) for name in list_names(root) if name.startswith("opencode") and name.endswith(".db")
     ]
 
 

@@ -59,7 +59,7 @@ class _Section(NamedTuple):
 
 
 def specification(file: str) -> Specification:
-    """The given text: its version (1.0 if it names none), checksum and headings."""
+    """A specification: its version (1.0 if it names none), checksum and headings."""
     import hashlib
 
     raw = read_limited(file, MAX_SIZE, subject="the specification")
@@ -73,22 +73,22 @@ def specification(file: str) -> Specification:
 
 
 def acknowledge(root: str, spec_file: str, agent: str, *, now: int) -> Acknowledgment:
-    """Record that `agent` adheres to the given text: add its section, or renew it."""
+    """Record that `agent` adheres to the specification: add its section, or renew it."""
     path = layout.acknowledgment(root)
     name = _agent(agent)
     spec = specification(spec_file)
     acknowledgment = Acknowledgment(name, time_text(now)[:19] + "Z", spec.version, spec.checksum)
-    with layout.concerning("update", file=path):
+    with layout.error_context("update", file=path):
         layout.create_root(root)
         with locked(layout.acknowledgment_lock(root), purpose=f"acknowledging for {name}"):
-            write_atomic(path, _renewed(_text(path) or "", acknowledgment).encode())
+            write_atomic(path, _with_acknowledgment(_text(path) or "", acknowledgment).encode())
     return acknowledgment
 
 
-def acknowledged(root: str) -> list[Acknowledgment]:
+def read_acknowledgments(root: str) -> list[Acknowledgment]:
     """Every agent's acknowledgment, in file order; none if there is no file."""
-    with layout.concerning("read", file=layout.acknowledgment(root)):
-        if not layout.is_there(root):
+    with layout.error_context("read", file=layout.acknowledgment(root)):
+        if not layout.root_exists(root):
             return []
         return [
             section.acknowledgment for section in _sections((_text(layout.acknowledgment(root)) or "").split("\n"))
@@ -96,49 +96,49 @@ def acknowledged(root: str) -> list[Acknowledgment]:
 
 
 def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowledgment]:
-    """The acknowledgments (of one agent, or all) of the given text; raises for the first invalid one.
+    """The acknowledgments (of one agent, or all) of the specification; raises for the first invalid one.
 
     `NotFound` if no agent, or not this one, acknowledged anything; `Invalid` if a section lacks a line; `Refused` if
     another version was acknowledged, or the text has changed since.
     """
     path = layout.acknowledgment(root)
     spec = specification(spec_file)
-    with layout.concerning("read", file=path):
-        acknowledgments = acknowledged(root)
+    with layout.error_context("read", file=path):
+        acknowledgments = read_acknowledgments(root)
         if agent is not None:
             acknowledgments = [
                 acknowledgment for acknowledgment in acknowledgments if acknowledgment.agent == _agent(agent)
             ]
         if not acknowledgments:
-            who = "nobody has" if agent is None else f"agent {display_path(_agent(agent))} has not"
-            raise NotFound(f"{who} acknowledged the contract", hint=_command(spec_file, agent))
+            subject = "nobody has" if agent is None else f"agent {display_path(_agent(agent))} has not"
+            raise NotFound(f"{subject} acknowledged the contract", hint=_command(spec_file, agent))
         for acknowledgment in acknowledgments:
             _check(acknowledgment, spec)
     return acknowledgments
 
 
 def _check(acknowledgment: Acknowledgment, spec: Specification) -> None:
-    again = f"Read it, then: {_command(spec.file, acknowledgment.agent)}"
+    hint = f"Read it, then: {_command(spec.file, acknowledgment.agent)}"
     missing = [name for name in ("date", "version", "checksum") if not getattr(acknowledgment, name)]
     if missing:
-        raise Invalid(f"the acknowledgment of {display_path(acknowledgment.agent)} has no {missing[0]}", hint=again)
+        raise Invalid(f"the acknowledgment of {display_path(acknowledgment.agent)} has no {missing[0]}", hint=hint)
     if acknowledgment.version != spec.version:
         raise Refused(
             f"{display_path(acknowledgment.agent)} acknowledged version {display_path(acknowledgment.version)}, "
             f"but this is version {spec.version}",
-            hint=again,
+            hint=hint,
         )
     if acknowledgment.checksum.lower() != spec.checksum:
         raise Refused(
-            f"the contract has changed since {display_path(acknowledgment.agent)} acknowledged it", hint=again
+            f"the contract has changed since {display_path(acknowledgment.agent)} acknowledged it", hint=hint
         )
 
 
 def _command(spec_file: str, agent: str | None) -> str:
     from shlex import quote
 
-    whom = "" if agent is None else f" --agent {quote(display_path(agent))}"
-    return f"holdfast contract acknowledge --spec {quote(display_path(spec_file))}{whom}"
+    agent_option = "" if agent is None else f" --agent {quote(display_path(agent))}"
+    return f"holdfast contract acknowledge --spec {quote(display_path(spec_file))}{agent_option}"
 
 
 def _agent(name: str) -> str:
@@ -149,11 +149,11 @@ def _agent(name: str) -> str:
 
 
 def _text(path: str) -> str | None:
-    raw = yaml_files.raw_of(path)
+    raw = yaml_files.read_raw(path)
     if raw is None:
         return None
-    if yaml_files.unmerged(raw):
-        raise yaml_files.unfinished(path)
+    if yaml_files.has_conflict_markers(raw):
+        raise yaml_files.unfinished_merge_error(path)
     try:
         return raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
@@ -179,8 +179,8 @@ def _sections(lines: list[str]) -> list[_Section]:
             continue
         begin, fields = number, {"Agent": first[2]}
         number += 1
-        while number < len(lines) and (more := _FIELD.match(lines[number])) is not None and more[1] != "Agent":
-            fields.setdefault(more[1], more[2])
+        while number < len(lines) and (field := _FIELD.match(lines[number])) is not None and field[1] != "Agent":
+            fields.setdefault(field[1], field[2])
             number += 1
         after = number
         while after < len(lines) and not lines[after].strip():
@@ -192,7 +192,7 @@ def _sections(lines: list[str]) -> list[_Section]:
     return sections
 
 
-def _renewed(text: str, acknowledgment: Acknowledgment) -> str:
+def _with_acknowledgment(text: str, acknowledgment: Acknowledgment) -> str:
     lines = text.split("\n") if text.strip() else []
     section = [
         f"Agent: {acknowledgment.agent}",

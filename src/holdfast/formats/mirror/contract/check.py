@@ -19,7 +19,7 @@ from holdfast.formats import document_paths
 from holdfast.formats.base import Problem
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract import fields as words
-from holdfast.formats.contract.fields import PLAN, REGISTRY, STATE, obj
+from holdfast.formats.contract.fields import PLAN, REGISTRY, STATE, as_object
 from holdfast.formats.contract.repair_notes import number_text
 from holdfast.formats.mirror.contract import history, layout, rebuild, registry, yaml_files
 from holdfast.formats.mirror.contract.history import Faults, HistoryIndex
@@ -90,11 +90,15 @@ class ContractFinding(NamedTuple):
 
 def examine(root: str) -> list[ContractFinding]:
     """Everything that `restore` would repair, or could not. Changes nothing."""
-    with layout.concerning("read", file=root):
-        if not layout.is_there(root):
+    with layout.error_context("read", file=root):
+        if not layout.root_exists(root):
             return []
-        faults_here = [fault for feature in layout.kept(root) for fault in (*faults(root, feature), *doubts(feature))]
-        faults_here += around(root)
+        faults_here = [
+            fault
+            for feature in layout.undeleted_features(root)
+            for fault in (*feature_faults(root, feature), *history_warnings(feature))
+        ]
+        faults_here += root_faults(root)
         return [
             ContractFinding(fault.sentence(root), fault.kind, fault.feature, _ADVICE.get(fault.kind))
             for fault in faults_here
@@ -104,17 +108,17 @@ def examine(root: str) -> list[ContractFinding]:
 # ── one feature ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def faults(root: str, feature: Feature) -> list[Fault]:
+def feature_faults(root: str, feature: Feature) -> list[Fault]:
     """What is wrong with a feature's files."""
-    state, state_fault = _look(feature.state, feature.id, lambda file: _in_state(file, feature.id))
+    state, state_fault = _check_file(feature.state, feature.id, lambda file: _in_state(file, feature.id))
     version = _unknown_version(feature)
     if version is not None:
         # By rules unknown here, the other files may be fine.
         why = f"is of version {shorten(version, 20)} of the contract, which Holdfast does not know"
         return [Fault(feature.state, "unknown", why, feature.id)]
-    plan, plan_fault = _look(feature.plan, feature.id, lambda file: _in_plan(file, feature))
+    plan, plan_fault = _check_file(feature.plan, feature.id, lambda file: _in_plan(file, feature))
     if state is not None and plan is not None:
-        misfit = _misfit(root, feature, state, plan)
+        misfit = _contradiction(root, feature, state, plan)
         if misfit is not None:
             return [misfit]
     missing = None if os.path.lexists(feature.history) else Fault(feature.history, "missing", "", feature.id)
@@ -139,31 +143,31 @@ def _in_state(file: YamlFile, feature_id: str) -> str | None:
 
 
 def _in_plan(file: YamlFile, feature: Feature) -> str | None:
-    named = obj(file.value.get("feature")).get("id", feature.id)
+    named = as_object(file.value.get("feature")).get("id", feature.id)
     if named != feature.id:
         return f"it belongs to another feature, {shorten(str(named), 60)!a}"
     wrong = error_of(FORMAT.problems(file.value, PLAN))
-    if wrong is not None or any(True for _ in words.planned({"plan": file.value})):
+    if wrong is not None or any(True for _ in words.tasks_with_phases({"plan": file.value})):
         return wrong
     known = rebuild.tasks_in_events(feature)
     return f"its tasks are missing, and the history knows {known}" if known else None
 
 
-def _misfit(root: str, feature: Feature, state: YamlFile, plan: YamlFile) -> Fault | None:
+def _contradiction(root: str, feature: Feature, state: YamlFile, plan: YamlFile) -> Fault | None:
     """Of two files, each valid by itself, that contradict each other, the one that history does not confirm."""
     why = error_of(FORMAT.problems_together({"state": state.value, "plan": plan.value}))
     if why is None:
         return None
-    active = words.current({"state": state.value}).get("active_task")
+    active = words.current_state({"state": state.value}).get("active_task")
     try:
-        plan_of_history = rebuild.rebuilt(root, feature).plan
+        plan_of_history = rebuild.rebuild_feature(root, feature).plan
     except HoldfastError:
         plan_of_history = {}
-    is_known = any(task.get("task_id") == active for _, task in words.planned({"plan": plan_of_history}))
+    is_known = any(task.get("task_id") == active for _, task in words.tasks_with_phases({"plan": plan_of_history}))
     return Fault(feature.plan if is_known else feature.state, "damaged", why, feature.id)
 
 
-def _look(
+def _check_file(
     path: str, feature_id: str | None, wrong: Callable[[YamlFile], str | None]
 ) -> tuple[YamlFile | None, Fault | None]:
     """A file's content if nothing is wrong with it, else the fault."""
@@ -187,38 +191,38 @@ def error_of(problems: list[Problem]) -> str | None:
     if not errors:
         return None
     more = f" (and {count(len(errors) - 1, 'more problem')})" if len(errors) > 1 else ""
-    return f"{document_paths.written(errors[0].place)} {errors[0].message}{more}"
+    return f"{document_paths.format_place(errors[0].place)} {errors[0].message}{more}"
 
 
 # ── history ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def doubts(feature: Feature) -> list[Fault]:
+def history_warnings(feature: Feature) -> list[Fault]:
     """What is doubtful about a history, which is never changed."""
     try:
         index = history.read_index(feature.history, strict=True)
     except HoldfastError as error:
         return [Fault(feature.history, "unreadable", error.message, feature.id)]
-    return [Fault(feature.history, kind, why, feature.id) for kind, why in _doubts(index)]
+    return [Fault(feature.history, kind, why, feature.id) for kind, why in _index_warnings(index)]
 
 
-def _doubts(index: HistoryIndex) -> list[tuple[Kind, str]]:
-    made: list[tuple[Kind, str]] = []
-    counted: tuple[tuple[Kind, Faults, str], ...] = (
+def _index_warnings(index: HistoryIndex) -> list[tuple[Kind, str]]:
+    warnings: list[tuple[Kind, str]] = []
+    by_kind: tuple[tuple[Kind, Faults, str], ...] = (
         ("unused", index.unreadable, "that cannot be read"),
         ("changed", index.changed, "changed since Holdfast wrote it"),
     )
-    for kind, faults, why in counted:
+    for kind, faults, why in by_kind:
         if faults.number:
-            made.append((kind, f"has {count(faults.number, 'line')} {why}: {_listed(faults)}"))
+            warnings.append((kind, f"has {count(faults.number, 'line')} {why}: {_listed(faults)}"))
     if index.wrong.number:
         number = count(index.wrong.number, "line")
-        made.append(
+        warnings.append(
             ("unused", f"has {number} that the contract does not allow: line {index.wrong.first[0]}, {index.why}")
         )
     if index.untaken is not None:
         most = f"{limits.MAX_DOCUMENT_SIZE >> 20} MiB"
-        made.append(
+        warnings.append(
             (
                 "large",
                 f"has more than {most} of lines by other programs: those from line {index.untaken} on are ignored",
@@ -230,8 +234,10 @@ def _doubts(index: HistoryIndex) -> list[tuple[Kind, str]]:
             str(span.first) if span.first == span.last else f"{span.first}-{span.last}"
             for span in index.lacking.spans
         ]
-        made.append(("lacking", f"lacks {number} of session {index.lacking.session[:8]}: number {', '.join(spans)}"))
-    return made
+        warnings.append(
+            ("lacking", f"lacks {number} of session {index.lacking.session[:8]}: number {', '.join(spans)}")
+        )
+    return warnings
 
 
 def _listed(faults: Faults) -> str:
@@ -242,38 +248,40 @@ def _listed(faults: Faults) -> str:
 # ── next to the features ──────────────────────────────────────────────────────────────────────
 
 
-def around(root: str) -> list[Fault]:
+def root_faults(root: str) -> list[Fault]:
     """What is wrong with the registry, or missing next to it."""
     fault = registry_fault(root)
     faults_here = [] if fault is None else [fault]
     if fault is None:
         named = [str(entry.get("feature_id")) for entry in registry.entries(root)]
-        there = {feature.id for feature in layout.features(root)}
+        present = {feature.id for feature in layout.features(root)}
         path = layout.registry(root)
         faults_here += [
-            Fault(path, "unlisted", "", feature.id) for feature in layout.kept(root) if feature.id not in named
+            Fault(path, "unlisted", "", feature.id)
+            for feature in layout.undeleted_features(root)
+            if feature.id not in named
         ]
         faults_here += [
             Fault(path, "absent", f"lists {name}, which has no directory here", name)
-            for name in named if name not in there
+            for name in named if name not in present
         ]  # fmt: skip
-    if is_bare(root):
+    if lacks_readme(root):
         faults_here.append(Fault(layout.readme(root), "missing"))
     return faults_here
 
 
-def is_bare(root: str) -> bool:
+def lacks_readme(root: str) -> bool:
     """Whether a directory in use lacks its README."""
-    used = os.path.lexists(layout.registry(root)) or layout.kept(root)
+    used = os.path.lexists(layout.registry(root)) or layout.undeleted_features(root)
     return bool(used) and not os.path.lexists(layout.readme(root))
 
 
 def registry_fault(root: str) -> Fault | None:
     path = layout.registry(root)
-    _, fault = _look(path, None, lambda file: _in_registry(file, path))
-    return None if fault is not None and fault.kind == "missing" and not layout.kept(root) else fault
+    _, fault = _check_file(path, None, lambda file: _in_registry(file, path))
+    return None if fault is not None and fault.kind == "missing" and not layout.undeleted_features(root) else fault
 
 
 def _in_registry(file: YamlFile, path: str) -> str | None:
-    registry.listed(file, path)
+    registry.entries_in(file, path)
     return error_of(FORMAT.problems(file.value, REGISTRY))

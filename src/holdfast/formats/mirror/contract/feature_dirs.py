@@ -72,13 +72,13 @@ def create(
     feature_id = state.get("feature_id")
     if not isinstance(feature_id, str):
         raise Invalid("the document names no feature", operation="create", file=root)
-    with layout.concerning("create", feature_id=feature_id, file=os.path.join(root, feature_id)):
+    with layout.error_context("create", feature_id=feature_id, file=os.path.join(root, feature_id)):
         feature = layout.feature(root, feature_id)
         entry = {**entry, "feature_id": feature_id}
         contents = {
-            "implementation-plan.yaml": yaml_files.written(plan),
+            "implementation-plan.yaml": yaml_files.render(plan),
             "history.jsonl": b"".join(msgspec.json.encode(line) + b"\n" for line in history),
-            "state.yaml": yaml_files.written(state),
+            "state.yaml": yaml_files.render(state),
             ".unregistered": msgspec.json.encode(entry),
         }
         layout.create_root(root)
@@ -91,14 +91,14 @@ def create(
     return feature
 
 
-def settle(root: str) -> list[str]:
+def finish_interrupted(root: str) -> list[str]:
     """Complete or undo what creators that died left behind; returns sentences about it.
 
     Costs one look at the directory if there is nothing to do. A creator still at work is left alone.
     """
-    if not layout.is_there(root) or not _has_unfinished(root):
+    if not layout.root_exists(root) or not _has_unfinished(root):
         return []
-    with layout.concerning("create", file=root):
+    with layout.error_context("create", file=root):
         try:
             with locked(layout.creating_lock(root), patience=PATIENCE, purpose="finishing creations"):
                 return _finish_creations(root)
@@ -114,13 +114,13 @@ def _part(document: Mapping, name: str) -> Mapping:
 
 
 def _refuse_duplicate(root: str, feature: Feature, *, known: bool) -> None:
-    there = os.path.lexists(feature.path)
-    if there or (registry.entry(root, feature.id) is not None and not known):
-        where = "a directory" if there else "an entry in the registry"
+    exists = os.path.lexists(feature.path)
+    if exists or (registry.entry(root, feature.id) is not None and not known):
+        where = "a directory" if exists else "an entry in the registry"
         raise Conflict(
             f"there is {where} of feature {feature.id} already",
             hint="Use that one, or choose another slug.",
-            file=feature.path if there else layout.registry(root),
+            file=feature.path if exists else layout.registry(root),
         )
 
 
@@ -159,7 +159,7 @@ def _list_in_registry(root: str, feature: Feature, entry: Mapping) -> None:
     try:
         registry.put(root, entry)
     except HoldfastError:
-        _withdraw(root, feature)
+        _undo_creation(root, feature)
         raise
     _clear_unregistered_mark(feature)
 
@@ -172,7 +172,7 @@ def _clear_unregistered_mark(feature: Feature) -> None:
         raise explain(error, "remove", feature.unregistered) from error
 
 
-def _withdraw(root: str, feature: Feature) -> None:
+def _undo_creation(root: str, feature: Feature) -> None:
     """Remove the directory again, unless somebody has used it since: then the next process registers it."""
     if _is_untouched(feature.path):
         temporary = os.path.join(root, f"{_TEMPORARY}{os.urandom(8).hex()}")
@@ -226,7 +226,7 @@ def _finish_creations(root: str) -> list[str]:
 
 
 def _kept_entry(feature: Feature) -> Mapping | None:
-    raw = yaml_files.raw_of(feature.unregistered)
+    raw = yaml_files.read_raw(feature.unregistered)
     try:
         entry = msgspec.json.decode(raw or b"", type=decodable(dict[str, Json]))
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -258,12 +258,12 @@ def erase(feature: Feature) -> bool:
     """
     if not os.path.isdir(feature.path) or os.path.islink(feature.path):
         return True
-    with layout.concerning("delete", feature_id=feature.id, file=feature.path):
+    with layout.error_context("delete", feature_id=feature.id, file=feature.path):
         try:
             with locked(feature.lock, purpose=f"deleting {feature.id}"):
                 with locked(history.lock_of(feature.history), purpose="deleting lines of history"):
                     _erase_lines(feature)
-                if _is_bare(feature):
+                if _has_only_leftovers(feature):
                     return _remove_directory(feature)
             if not (os.path.lexists(feature.state) or os.path.lexists(feature.plan)):
                 _mark_deleted(feature)
@@ -274,11 +274,11 @@ def erase(feature: Feature) -> bool:
 
 def foreign_lines(raw: bytes) -> bytes:
     """The lines of a history that Holdfast did not write, unchanged."""
-    kept = bytearray()  # not a list of lines: there may be millions
+    foreign = bytearray()  # not a list of lines: there may be millions
     for line in io.BytesIO(raw):
         if line.strip() and not _is_own(line):
-            kept += line
-    return bytes(kept)
+            foreign += line
+    return bytes(foreign)
 
 
 def _is_own(line: bytes) -> bool:
@@ -298,25 +298,25 @@ def _is_object(line: bytes) -> bool:
 def _erase_lines(feature: Feature) -> None:
     raw = _read_history(feature.history)
     if raw is not None:
-        kept = foreign_lines(raw)
-        if not kept:
+        foreign = foreign_lines(raw)
+        if not foreign:
             _remove_file(feature, feature.history)
-        elif kept != raw:
-            _replace(feature.history, raw, kept)
+        elif foreign != raw:
+            _replace(feature.history, raw, foreign)
     for path in files.temporaries(feature.path):
         # Left by a killed writer. It may contain lines that others wrote meanwhile.
         if not any(_is_object(line) for line in io.BytesIO(foreign_lines(_read_history(path) or b""))):
             os.unlink(path)
 
 
-def _replace(path: str, raw: bytes, kept: bytes) -> None:
+def _replace(path: str, raw: bytes, content: bytes) -> None:
     late: list[bytes] = []
 
     def displaced(path: str) -> None:
         old = _read_history(path) or b""
         late.append(foreign_lines(old[len(raw) :] if old.startswith(raw) else b""))
 
-    write_atomic(path, kept, displaced=displaced)
+    write_atomic(path, content, displaced=displaced)
     _append(path, b"".join(late))
 
 
@@ -348,7 +348,7 @@ def _read_history(path: str) -> bytes | None:
     return files.read_limited(path, history.MAX_SIZE, subject="a history")
 
 
-def _is_bare(feature: Feature) -> bool:
+def _has_only_leftovers(feature: Feature) -> bool:
     """Whether the directory contains only dot files and no artifact."""
     inside = [name for name in os.listdir(feature.path) if not name.startswith(".")]
     return not inside or (

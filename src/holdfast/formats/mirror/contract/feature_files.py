@@ -24,7 +24,7 @@ from holdfast.formats.mirror.contract.yaml_files import Mapping, YamlFile
 from holdfast.machine.locks import PATIENCE, locked
 
 
-def gathered(folder: str, *, leave_no_trace: bool = False) -> dict[str, Json]:
+def read_feature_document(folder: str, *, leave_no_trace: bool = False) -> dict[str, Json]:
     """The composite document of a feature's directory. Raises `Invalid` if one of its files is not YAML.
 
     With `leave_no_trace` no lock file is created: for callers that only look at other people's files.
@@ -63,11 +63,11 @@ def foreign_lines(path: str) -> list[Json]:
     The file only grows, so these lines stay the same; the doctor says where they end.
     """
     lines: list[Json] = []
-    left = limits.MAX_DOCUMENT_SIZE
+    bytes_left = limits.MAX_DOCUMENT_SIZE
     for _, line in history.read(path) if os.path.lexists(path) else ():
         if isinstance(line, dict) and OWN not in line:
-            left -= history.size_of(line)
-            if left < 0:
+            bytes_left -= history.size_of(line)
+            if bytes_left < 0:
                 break
             lines.append(line)
     return lines
@@ -86,9 +86,9 @@ class FeatureFiles(NamedTuple):
 def read(root: str, feature_id: str) -> FeatureFiles:
     """State and plan from the same moment, not one from before and one from after an update."""
     feature = layout.feature(root, feature_id)
-    with layout.concerning("read", feature_id=feature_id, file=feature.path):
-        layout.need(root)
-        _need(feature)
+    with layout.error_context("read", feature_id=feature_id, file=feature.path):
+        layout.require_root(root)
+        _require_directory(feature)
         with locked(feature.lock, shared=True, purpose=f"reading {feature_id}"):
             return FeatureFiles(yaml_files.load(feature.state), yaml_files.load(feature.plan))
 
@@ -109,9 +109,9 @@ def update(
     if not (isinstance(state, dict) and isinstance(plan, dict) and isinstance(entry, dict)):
         raise Invalid("the document needs state, plan and entry", operation="update", file=root)
     feature = layout.feature(root, str(state.get("feature_id")))
-    with layout.concerning("update", feature_id=feature.id, file=feature.path):
-        layout.need(root)
-        _need(feature)
+    with layout.error_context("update", feature_id=feature.id, file=feature.path):
+        layout.require_root(root)
+        _require_directory(feature)
         with locked(feature.lock, patience=patience, purpose=f"updating {feature.id}"):
             # Neither is written if the other cannot be.
             yaml_files.load(feature.state), yaml_files.load(feature.plan)
@@ -125,7 +125,7 @@ def update(
         registry.put(root, {**entry, "feature_id": feature.id}, displaced)
 
 
-def _need(feature: Feature) -> None:
+def _require_directory(feature: Feature) -> None:
     if not os.path.isdir(feature.path) or os.path.islink(feature.path):
         raise NotFound(f"there is no directory of feature {feature.id}", hint="Name another feature.")
 
@@ -133,30 +133,33 @@ def _need(feature: Feature) -> None:
 def _write(path: str, value: Mapping, displaced: Callable[[str, str], None] | None) -> None:
     def over(raw: bytes | None) -> bytes | None:
         if raw is None:
-            return yaml_files.written_anew(path, value)
-        old = yaml_files.parsed(raw, path)
-        made = _with_kept(old.value, _not_earlier(value, old))
-        return None if old.value == made else yaml_files.written(made, old)
+            return yaml_files.render_missing(path, value)
+        old = yaml_files.parse(raw, path)
+        made = _with_others_keys(old.value, _not_earlier(value, old))
+        return None if old.value == made else yaml_files.render(made, old)
 
     # Since the caller looked at it, lines were appended to the history and synced to disk.
     yaml_files.rewrite(path, over, None if displaced is None else partial(displaced, path), tell_first=True)
 
 
-def _with_kept(old: Mapping, new: Mapping) -> Mapping:
+def _with_others_keys(old: Mapping, new: Mapping) -> Mapping:
     """Omission never removes: what others added to the file stays."""
-    made = {**{key: value for key, value in old.items() if not key.startswith(OWN)}, **new}
+    merged = {**{key: value for key, value in old.items() if not key.startswith(OWN)}, **new}
     for key, value in new.items():
         before = old.get(key)
         if isinstance(value, dict) and isinstance(before, dict):
-            made[key] = _with_kept(before, value)
-    return made
+            merged[key] = _with_others_keys(before, value)
+    return merged
 
 
 def _not_earlier(state: Mapping, old: YamlFile) -> Mapping:
-    now, was = state.get("current_state"), old.value.get("current_state")
-    if not isinstance(now, dict) or not isinstance(was, dict):
+    now, earlier = state.get("current_state"), old.value.get("current_state")
+    if not isinstance(now, dict) or not isinstance(earlier, dict):
         return state
     return {
         **state,
-        "current_state": {**now, "last_updated": registry.later(was.get("last_updated"), now.get("last_updated"))},
+        "current_state": {
+            **now,
+            "last_updated": registry.later_time(earlier.get("last_updated"), now.get("last_updated")),
+        },
     }

@@ -24,7 +24,7 @@ from holdfast.core.errors import Failed, Invalid
 from holdfast.formats import document_paths
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.fields import HISTORY, OWN
-from holdfast.formats.contract.history import carried, event_of
+from holdfast.formats.contract.history import carried_events, event_of
 from holdfast.machine.files import sync_directory
 from holdfast.machine.locks import locked
 from holdfast.machine.os_errors import display_path, explain, retry_interrupted
@@ -113,8 +113,8 @@ def append(path: str, lines: Sequence[Mapping[str, Json]], *, thorough: bool = F
         fresh = not os.path.lexists(path)
         fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            new = _missing(fd, encoded, thorough=thorough)
-            if new and not _ends_well(fd):
+            new = _missing_lines(fd, encoded, thorough=thorough)
+            if new and not _ends_with_line_break(fd):
                 _write(fd, b"\n", path)
             for data in new:
                 _write(fd, data, path)
@@ -129,15 +129,15 @@ def append(path: str, lines: Sequence[Mapping[str, Json]], *, thorough: bool = F
     return len(new)
 
 
-def _missing(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]], *, thorough: bool) -> list[bytes]:
-    there = _intact(fd) if thorough else _written(fd, _TAIL)
-    if not there.whole and any(there.has(line) is None for line, _ in encoded):
-        there = _written(fd, None)
+def _missing_lines(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]], *, thorough: bool) -> list[bytes]:
+    written = _intact_events(fd) if thorough else _written_events(fd, _TAIL)
+    if not written.whole and any(written.has(line) is None for line, _ in encoded):
+        written = _written_events(fd, None)
     missing: list[bytes] = []
     hashes: set[str] = set()
     for line, data in encoded:
         event = mark_of(line)
-        if there.has(line) or (event is not None and event.hash in hashes):
+        if written.has(line) or (event is not None and event.hash in hashes):
             continue
         if event is not None:
             hashes.add(event.hash)
@@ -145,7 +145,7 @@ def _missing(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]], *, thorou
     return missing
 
 
-def _ends_well(fd: int) -> bool:
+def _ends_with_line_break(fd: int) -> bool:
     size = os.fstat(fd).st_size
     if not size:
         return True
@@ -168,49 +168,49 @@ def _write(fd: int, data: bytes, path: str) -> None:
 # ── what is there ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _written(fd: int, tail: int | None) -> WrittenEvents:
+def _written_events(fd: int, tail: int | None) -> WrittenEvents:
     size = os.fstat(fd).st_size
-    whole = tail is None or size <= tail
+    is_whole = tail is None or size <= tail
     hashes: set[str] = set()
     latest: dict[str, int] = {}
-    os.lseek(fd, 0 if whole else size - (tail or 0), os.SEEK_SET)
+    os.lseek(fd, 0 if is_whole else size - (tail or 0), os.SEEK_SET)
     with os.fdopen(os.dup(fd), "rb") as file:
-        lines = _lines_of(file)
-        if not whole:
+        lines = _raw_lines(file)
+        if not is_whole:
             next(lines, None)  # starts in the middle of a line
         for raw in lines:
             event = mark_of(_line(raw)) if _MARK in raw else None
             if event is not None:
                 hashes.add(event.hash)
                 latest[event.writer] = max(event.seq, latest.get(event.writer, 0))
-    return WrittenEvents(frozenset(hashes), latest, whole)
+    return WrittenEvents(frozenset(hashes), latest, is_whole)
 
 
-def _intact(fd: int) -> WrittenEvents:
+def _intact_events(fd: int) -> WrittenEvents:
     """The events of lines that are unchanged."""
     os.lseek(fd, 0, os.SEEK_SET)
     with os.fdopen(os.dup(fd), "rb") as file:
-        events = (event_of(_line(raw)) for raw in _lines_of(file) if _MARK in raw)
+        events = (event_of(_line(raw)) for raw in _raw_lines(file) if _MARK in raw)
         return WrittenEvents(frozenset(event.hash for event in events if event is not None), {}, whole=True)
 
 
-def _lines_of(file: BinaryIO) -> Iterator[bytes]:
+def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
     """Every line with its line break, one at a time. Raises `Invalid` if the file is too large for a history."""
     if os.fstat(file.fileno()).st_size > MAX_SIZE:
-        raise _too_much(f"is larger than {MAX_SIZE >> 20} MiB")
+        raise _too_large(f"is larger than {MAX_SIZE >> 20} MiB")
     number = 0
     while raw := file.readline(limits.MAX_HISTORY_LINE_SIZE):
         number += 1
         if number > limits.MAX_HISTORY_LINES:
-            raise _too_much(f"has more than {limits.MAX_HISTORY_LINES:,} lines")
+            raise _too_large(f"has more than {limits.MAX_HISTORY_LINES:,} lines")
         if len(raw) == limits.MAX_HISTORY_LINE_SIZE and not raw.endswith(b"\n"):
-            while (more := file.readline(limits.MAX_HISTORY_LINE_SIZE)) and not more.endswith(b"\n"):
+            while (chunk := file.readline(limits.MAX_HISTORY_LINE_SIZE)) and not chunk.endswith(b"\n"):
                 pass
             raw = _TOO_LONG
         yield raw
 
 
-def _too_much(why: str) -> Invalid:
+def _too_large(why: str) -> Invalid:
     return Invalid(f"the history {why}", hint="Move its older lines into a file of their own.", operation="read")
 
 
@@ -234,7 +234,7 @@ def read(path: str) -> Iterator[tuple[int, Line | Invalid]]:
         raise
     with file:
         try:
-            for number, raw in enumerate(_lines_of(file), 1):
+            for number, raw in enumerate(_raw_lines(file), 1):
                 plain = raw.removeprefix(_BOM) if number == 1 else raw
                 if plain.strip():
                     yield number, _checked(plain, path, number)
@@ -255,7 +255,7 @@ def completed_later(path: str, numbers: Collection[int]) -> set[int]:
     looked_for = set(sorted(numbers)[:_MAX_CUT])
     fd = open_private(path, os.O_RDONLY)
     with os.fdopen(fd, "rb") as file:
-        for number, raw in enumerate(_lines_of(file), 1):
+        for number, raw in enumerate(_raw_lines(file), 1):
             completed.update(number for number, begun in cut.items() if raw.startswith(begun) and _line(raw))
             if number in looked_for:
                 cut[number] = raw.rstrip(b"\r\n")
@@ -287,7 +287,7 @@ class EventNumbers(NamedTuple):
     last: int
 
 
-class Lacking(NamedTuple):
+class MissingEvents(NamedTuple):
     """The events of its session that a history lacks."""
 
     session: str
@@ -323,7 +323,7 @@ class HistoryIndex(NamedTuple):
     changed: Faults  # changed since Holdfast wrote them
     wrong: Faults  # not allowed by the contract
     why: str  # what is wrong with the first of these
-    lacking: Lacking | None
+    lacking: MissingEvents | None
     untaken: int | None  # the first line of another program beyond the limit
 
 
@@ -344,28 +344,28 @@ def read_index(path: str, *, strict: bool = False) -> HistoryIndex:
         if OWN in line:
             if event_of(line) is None:
                 changed.add(number)
-            for event in carried(line):
+            for event in carried_events(line):
                 present.add(event)
         elif untaken is None:
             room -= size_of(line)
             untaken = number if room < 0 else None
         # With that many wrong lines, the others need not be counted.
-        problem = _wrong(line) if strict and wrong.number < _MAX_LINE_NUMBERS else None
+        problem = _line_error(line) if strict and wrong.number < _MAX_LINE_NUMBERS else None
         if problem is not None:
             why = why or problem
             wrong.add(number)
     if unreadable.number:
-        again = completed_later(path, unreadable.first)
-        unreadable.number -= len(again)
-        unreadable.first = [number for number in unreadable.first if number not in again]
+        completed = completed_later(path, unreadable.first)
+        unreadable.number -= len(completed)
+        unreadable.first = [number for number in unreadable.first if number not in completed]
     return HistoryIndex(unreadable, changed, wrong, why, present.lacking(), untaken)
 
 
-def _wrong(line: Mapping[str, Json]) -> str | None:
+def _line_error(line: Mapping[str, Json]) -> str | None:
     if FORMAT.is_sound(msgspec.json.encode(line), HISTORY):
         return None
     errors = [problem for problem in FORMAT.problems(dict(line), HISTORY) if problem.severity == "error"]
-    return f"{document_paths.written(errors[0].place)} {errors[0].message}" if errors else None
+    return f"{document_paths.format_place(errors[0].place)} {errors[0].message}" if errors else None
 
 
 class PresentEvents:
@@ -379,27 +379,27 @@ class PresentEvents:
     def add(self, event: Event) -> None:
         self._numbers.setdefault((event.session, event.writer), set()).add(event.seq)
         self._sessions[event.session] += 1
-        tops = self._tops.setdefault(event.session, {})
+        highest = self._tops.setdefault(event.session, {})
         for head in (event.head, *event.seen):
-            tops[head.writer] = max(tops.get(head.writer, 0), head.seq)
+            highest[head.writer] = max(highest.get(head.writer, 0), head.seq)
 
-    def lacking(self) -> Lacking | None:
+    def lacking(self) -> MissingEvents | None:
         """What is missing of the session that most events belong to; None if nothing is."""
         if not self._sessions:
             return None
         session = self._sessions.most_common(1)[0][0]
         spans = [
             span
-            for writer, top in self._tops[session].items()
-            for span in _gaps(writer, self._numbers.get((session, writer), set()), top)
+            for writer, last in self._tops[session].items()
+            for span in _gaps(writer, self._numbers.get((session, writer), set()), last)
         ]
-        return Lacking(session, spans) if spans else None
+        return MissingEvents(session, spans) if spans else None
 
 
-def _gaps(writer: str, numbers: set[int], top: int) -> list[EventNumbers]:
+def _gaps(writer: str, numbers: set[int], last: int) -> list[EventNumbers]:
     gaps: list[EventNumbers] = []
     expected = 1
-    for number in [*sorted(number for number in numbers if number >= 1), top + 1]:
+    for number in [*sorted(number for number in numbers if number >= 1), last + 1]:
         if number > expected:
             gaps.append(EventNumbers(writer, expected, number - 1))
         expected = max(expected, number + 1)

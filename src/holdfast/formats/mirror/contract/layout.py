@@ -125,7 +125,7 @@ def features(root: str) -> list[Feature]:
     return [feature(root, name) for name in names]
 
 
-def kept(root: str) -> list[Feature]:
+def undeleted_features(root: str) -> list[Feature]:
     """The features that were not deleted. Of a deleted one, only others' files are left."""
     return [item for item in features(root) if not was_deleted(item)]
 
@@ -140,7 +140,7 @@ def make_artifacts(feature: Feature) -> None:
         make_private_dir(feature.artifacts, within=os.path.dirname(os.path.dirname(feature.path)))
 
 
-def is_there(root: str) -> bool:
+def root_exists(root: str) -> bool:
     """Whether the directory exists; raises if something else is in its place."""
     try:
         refuse_foreign_links(os.path.dirname(os.path.abspath(root)))
@@ -167,8 +167,8 @@ def is_there(root: str) -> bool:
     return True
 
 
-def need(root: str) -> None:
-    if not is_there(root):
+def require_root(root: str) -> None:
+    if not root_exists(root):
         raise NotFound(
             f"there is no {display_path(root)}",
             hint="The first feature creates it: holdfast mirror on contract.",
@@ -179,9 +179,9 @@ def need(root: str) -> None:
 
 def create_root(root: str) -> None:
     """Create the directory if needed, and let git ignore its locks."""
-    if not is_there(root):
+    if not root_exists(root):
         make_private_dir(root)
-        is_there(root)
+        root_exists(root)
     ignoring = os.path.join(root, ".gitignore")
     if not os.path.lexists(ignoring):
         write_atomic(ignoring, _IGNORED)
@@ -192,7 +192,7 @@ def count(number: int, word: str) -> str:
 
 
 @contextlib.contextmanager
-def concerning(operation: Operation, *, feature_id: str | None = None, file: str | None = None) -> Iterator[None]:
+def error_context(operation: Operation, *, feature_id: str | None = None, file: str | None = None) -> Iterator[None]:
     """Errors inside say what was being done, to which file and feature, as the contract asks."""
     try:
         yield

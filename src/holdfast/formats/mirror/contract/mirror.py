@@ -22,12 +22,12 @@ from holdfast.core.events import CommandRan
 from holdfast.core.fold import read_data as event_data
 from holdfast.formats.base import Document, Format, Place
 from holdfast.formats.contract import configured
-from holdfast.formats.contract.events import commands
-from holdfast.formats.contract.history import as_of_each, line
+from holdfast.formats.contract.events import foreign_line_events
+from holdfast.formats.contract.history import history_line, with_states
 from holdfast.formats.mirror.contract import feature_dirs, feature_files, history, layout, registry, yaml_files
-from holdfast.formats.mirror.contract.feature_files import foreign_lines, gathered
+from holdfast.formats.mirror.contract.feature_files import foreign_lines, read_feature_document
 from holdfast.formats.mirror.fingerprint import Fingerprint, hash_of
-from holdfast.formats.mirror.layouts import MirrorLayout, ShownSession, WantedFile, inside, safe_name
+from holdfast.formats.mirror.layouts import MirrorLayout, ShownSession, WantedFile, absolute_path, safe_name
 from holdfast.formats.mirror.state import WrittenFile
 from holdfast.formats.remainder import render_with_remainder
 from holdfast.formats.text.read import read, read_yaml
@@ -68,7 +68,7 @@ class ContractLayout(MirrorLayout):
         self,
         root: str,  # noqa: ARG002
         sessions: Sequence[ShownSession],  # noqa: ARG002
-        left: Mapping[str, WrittenFile],  # noqa: ARG002
+        unchanged: Mapping[str, WrittenFile],  # noqa: ARG002
         known: Mapping[str, WrittenFile],  # noqa: ARG002
     ) -> dict[str, WantedFile]:
         return {}  # it writes its files itself
@@ -79,26 +79,26 @@ class ContractLayout(MirrorLayout):
 
     def content(self, root: str, path: str) -> bytes:
         if path.endswith(_HISTORY):
-            return read_limited(inside(root, path), history.MAX_SIZE, subject="a history")
+            return read_limited(absolute_path(root, path), history.MAX_SIZE, subject="a history")
         return super().content(root, path)
 
     def gather(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
         if path != REGISTRY:
-            return [(path, gathered(os.path.dirname(inside(root, path))))]
+            return [(path, read_feature_document(os.path.dirname(absolute_path(root, path))))]
         home = layout.root_of(root)
         listed = _entries(data).keys()  # raises if it is not a registry
-        there = {feature.id for feature in layout.features(home)}
-        if there - listed and listed - there:
+        present = {feature.id for feature in layout.features(home)}
+        if present - listed and listed - present:
             raise Invalid("an entry was given the name of a feature that is not there", operation="read")
         documents: list[tuple[str, Json]] = []
         for feature in layout.features(home):
-            document = _readable(feature)
+            document = _read_if_readable(feature)
             if document is not None:  # else the fault is reported for its own files
                 documents.append((f"{HOME}/{feature.id}/{_STATE}", document))
         return documents
 
-    def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
-        """One file as it was, with the others as they are."""
+    def gather_displaced(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
+        """The document with this one file as it was before our write, and the others as they are."""
         if path == REGISTRY:
             entries = _entries(data)
             documents = [(where, value) for where, value in self.gather(root, path, data) if isinstance(value, dict)]
@@ -108,13 +108,13 @@ class ContractLayout(MirrorLayout):
             ]
         if path.endswith(_HISTORY):
             return self.gather(root, path, data)
-        document = gathered(os.path.dirname(inside(root, path)))
+        document = read_feature_document(os.path.dirname(absolute_path(root, path)))
         return [(path, {**document, "plan" if path.endswith(_PLAN) else "state": read(data, path).value})]
 
     def is_torn(self, path: str, data: bytes) -> bool:
         return not data.strip() or super().is_torn(path, data)
 
-    def part(self, path: str, place: Place) -> str:
+    def file_with(self, path: str, place: Place) -> str:
         name = {"state": _STATE, "plan": _PLAN}.get(str(place[0]) if place else "state")
         return REGISTRY if name is None else f"{os.path.dirname(path)}/{name}"
 
@@ -126,13 +126,13 @@ class ContractLayout(MirrorLayout):
         except HoldfastError:
             return False
 
-    def salvaged(self, path: str, data: bytes) -> bytes | None:
-        from holdfast.formats.mirror.contract.restore import salvaged
+    def salvage_entries(self, path: str, data: bytes) -> bytes | None:
+        from holdfast.formats.mirror.contract.restore import salvage_entries
         from holdfast.formats.text import yaml
 
         text = data.decode("utf-8", "replace")
-        entries = salvaged(text) if path == REGISTRY else []
-        return yaml.written({registry.LIST: [*entries]}, over=text).encode() if entries else None
+        entries = salvage_entries(text) if path == REGISTRY else []
+        return yaml.render_yaml({registry.LIST: [*entries]}, over=text).encode() if entries else None
 
     def update_files(
         self,
@@ -142,24 +142,24 @@ class ContractLayout(MirrorLayout):
         displaced: Callable[[str, str], bool],
     ) -> dict[str, WrittenFile]:
         home = layout.root_of(root)
-        feature_dirs.settle(home)
+        feature_dirs.finish_interrupted(home)
         register = layout.registry(home)
-        if _is_another(register, known.get(REGISTRY)) and displaced(REGISTRY, register):
+        if _was_replaced(register, known.get(REGISTRY)) and displaced(REGISTRY, register):
             return {}  # changed since it was read, so read it first
-        _furnish(home)
-        before = yaml_files.raw_of(register) or b""
+        _create_empty_root(home)
+        before = yaml_files.read_raw(register) or b""
         written: dict[str, WrittenFile] = {}
         entries: dict[str, Json] = {}
         for showing in due:
             document = render_with_remainder(showing.state, self.rules)
             feature = layout.feature(home, safe_name(self.rules.alias(document)))
             ours = f"{HOME}/{feature.id}/{_STATE}" in known or not os.path.lexists(feature.state)
-            if not ours and _readable(feature) is None:
+            if not ours and _read_if_readable(feature) is None:
                 continue  # another program's, damaged or of a newer version: it is left alone
             written.update(_update_feature(root, home, feature, document, showing, known, displaced, self.models))
             entries[feature.id] = document["entry"]
-        after = yaml_files.raw_of(register) or b""
-        as_left = _undated(before) == _undated(after) or _only_ours(before, after, entries)
+        after = yaml_files.read_raw(register) or b""
+        as_left = _undated(before) == _undated(after) or _only_these_changed(before, after, entries)
         written[REGISTRY] = WrittenFile("", hash_of(after) if as_left else _UNSURE, _NOWHERE, "", 0)
         return written
 
@@ -172,14 +172,18 @@ class ContractLayout(MirrorLayout):
     ) -> dict[str, WrittenFile]:
         home = layout.root_of(root)
         register = layout.registry(home)
-        before = yaml_files.raw_of(register) or b""
+        before = yaml_files.read_raw(register) or b""
         for name in feature_ids:
             if layout.is_id(name):
                 feature_dirs.erase(layout.feature(home, name))
-                registry.drop(home, name, _within(root, displaced))
-        after = yaml_files.raw_of(register) or b""
-        left = known.get(REGISTRY)
-        ours = left is not None and left.hash == hash_of(before) and _only_ours(before, after, {}, feature_ids)
+                registry.drop(home, name, _with_relative_paths(root, displaced))
+        after = yaml_files.read_raw(register) or b""
+        registry_file = known.get(REGISTRY)
+        ours = (
+            registry_file is not None
+            and registry_file.hash == hash_of(before)
+            and _only_these_changed(before, after, {}, feature_ids)
+        )
         return {REGISTRY: WrittenFile("", hash_of(after) if ours else _UNSURE, _NOWHERE, "", 0)}
 
 
@@ -197,27 +201,27 @@ def _update_feature(
     changed = [
         name
         for name in (_STATE, _PLAN)
-        if _is_another(f"{feature.path}/{name}", known.get(f"{within}/{name}"))
+        if _was_replaced(f"{feature.path}/{name}", known.get(f"{within}/{name}"))
         and displaced(f"{within}/{name}", f"{feature.path}/{name}")
     ]
     if changed:
         return
     known_history = known.get(f"{within}/{_HISTORY}")
-    there = os.path.getsize(feature.history) if os.path.lexists(feature.history) else 0
-    if known_history is not None and known_history.print.size != there:
+    history_size = os.path.getsize(feature.history) if os.path.lexists(feature.history) else 0
+    if known_history is not None and known_history.print.size != history_size:
         known_history = None  # somebody has appended to it, or restored an earlier one
-    if known_history is not None and _ends_riding(session, known_history):
+    if known_history is not None and _ends_with_imported_line(session, known_history):
         known_history = None  # events without a line of their own go with the next line
-    lines = [*_lines(session, known_history, models, feature.history)]
+    lines = [*_lines_to_append(session, known_history, models, feature.history)]
     size = sum(len(msgspec.json.encode(line)) + 1 for line in lines)
     if not os.path.lexists(feature.path):
         feature_dirs.create(home, document, history=lines, known=True)
     else:
-        size = 0 if known_history is None else size + there
-        feature_files.update(home, document, lines, displaced=_within(root, displaced))
+        size = 0 if known_history is None else size + history_size
+        feature_files.update(home, document, lines, displaced=_with_relative_paths(root, displaced))
     for name, part in ((_STATE, document["state"]), (_PLAN, document["plan"])):
-        raw = yaml_files.raw_of(os.path.join(feature.path, name)) or b""
-        hashed = hash_of(raw) if _says(raw, part) else _UNSURE
+        raw = yaml_files.read_raw(os.path.join(feature.path, name)) or b""
+        hashed = hash_of(raw) if _contains_same(raw, part) else _UNSURE
         yield (
             f"{within}/{name}",
             WrittenFile(session.state.session, hashed, _NOWHERE, session.as_of, 0, session.state.count),
@@ -232,25 +236,25 @@ def _update_feature(
     )  # fmt: skip
 
 
-def _readable(feature: layout.Feature) -> dict[str, Json] | None:
+def _read_if_readable(feature: layout.Feature) -> dict[str, Json] | None:
     """The document of a feature; None if one of its files cannot be read, or is of an unknown version."""
     from holdfast.formats.contract.repairs import unknown_version
 
     try:
-        document = gathered(feature.path)
+        document = read_feature_document(feature.path)
     except HoldfastError:
         return None
     state = document.get("state")
     return None if isinstance(state, dict) and unknown_version(state) is not None else document
 
 
-def _is_another(path: str, left: WrittenFile | None) -> bool:
+def _was_replaced(path: str, file: WrittenFile | None) -> bool:
     """Whether a file exists that is not as it was when written or read."""
-    raw = None if left is None or not os.path.lexists(path) else yaml_files.raw_of(path)
-    return left is not None and raw is not None and hash_of(raw) != left.hash
+    raw = None if file is None or not os.path.lexists(path) else yaml_files.read_raw(path)
+    return file is not None and raw is not None and hash_of(raw) != file.hash
 
 
-def _furnish(home: str) -> None:
+def _create_empty_root(home: str) -> None:
     """Create the directory without features: README and an empty registry."""
     layout.create_root(home)
     if not os.path.lexists(layout.readme(home)):
@@ -259,33 +263,33 @@ def _furnish(home: str) -> None:
     if not os.path.lexists(layout.registry(home)):
         with locked(layout.registry_lock(home), purpose="beginning the registry"):
             if not os.path.lexists(layout.registry(home)):
-                empty = yaml_files.written_anew(layout.registry(home), {registry.LIST: []})
+                empty = yaml_files.render_missing(layout.registry(home), {registry.LIST: []})
                 write_atomic(layout.registry(home), empty)
 
 
 # ── is it ours? ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _says(raw: bytes, part: Json) -> bool:
+def _contains_same(raw: bytes, part: Json) -> bool:
     """Whether a file says what we wrote, however it is spelled and whatever else it contains."""
-    if isinstance(part, dict) and raw == yaml_files.written(part):
+    if isinstance(part, dict) and raw == yaml_files.render(part):
         return True
     try:
-        return _holds(read_yaml(raw, "").value, part)
+        return _contains(read_yaml(raw, "").value, part)
     except HoldfastError:
         return False
 
 
-def _holds(value: Json, part: Json) -> bool:
+def _contains(value: Json, part: Json) -> bool:
     if isinstance(part, dict):
         return isinstance(value, dict) and all(
-            key in value and (key in _DATED or _holds(value[key], inner)) for key, inner in part.items()
+            key in value and (key in _DATED or _contains(value[key], inner)) for key, inner in part.items()
         )
     if isinstance(part, list):
         return (
             isinstance(value, list)
             and len(value) == len(part)
-            and all(_holds(item, other) for item, other in zip(value, part, strict=True))
+            and all(_contains(item, other) for item, other in zip(value, part, strict=True))
         )
     return value == part
 
@@ -294,15 +298,17 @@ def _undated(raw: bytes) -> bytes:
     return _LAST_ACTIVE.sub(b"", raw)
 
 
-def _only_ours(before: bytes, after: bytes, entries: Mapping[str, Json], removed: Collection[str] = ()) -> bool:
+def _only_these_changed(
+    before: bytes, after: bytes, entries: Mapping[str, Json], removed: Collection[str] = ()
+) -> bool:
     """Whether nothing but these entries changed in the registry or left it."""
     try:
-        was, now = (_entries(raw) for raw in (before, after))
+        entries_before, entries_after = (_entries(raw) for raw in (before, after))
     except HoldfastError:
         return False
-    others = {name: entry for name, entry in was.items() if name not in entries and name not in removed}
-    return others == {name: entry for name, entry in now.items() if name not in entries} and all(
-        _holds(now.get(name), entry) for name, entry in entries.items()
+    others = {name: entry for name, entry in entries_before.items() if name not in entries and name not in removed}
+    return others == {name: entry for name, entry in entries_after.items() if name not in entries} and all(
+        _contains(entries_after.get(name), entry) for name, entry in entries.items()
     )
 
 
@@ -310,32 +316,34 @@ def _entries(raw: bytes) -> dict[str, Json]:
     value = read_yaml(raw, REGISTRY).value if raw.strip() else {}
     if not isinstance(value, dict):
         raise Invalid("it is not a list of features", operation="read")
-    entries = registry.listed(yaml_files.YamlFile(value, ""), REGISTRY)
+    entries = registry.entries_in(yaml_files.YamlFile(value, ""), REGISTRY)
     return {str(entry["feature_id"]): entry for entry in entries}
 
 
-def _within(root: str, displaced: Callable[[str, str], bool]) -> Callable[[str, str], None]:
+def _with_relative_paths(root: str, displaced: Callable[[str, str], bool]) -> Callable[[str, str], None]:
     def report(path: str, old: str) -> None:
         displaced(os.path.relpath(path, root).replace(os.sep, "/"), old)
 
     return report
 
 
-def _ends_riding(session: ShownSession, before: WrittenFile) -> bool:
-    return any(event.hash == before.as_of and _from_a_line(event) for event in session.events(before.clock))
+def _ends_with_imported_line(session: ShownSession, before: WrittenFile) -> bool:
+    return any(event.hash == before.as_of and _is_imported_line(event) for event in session.events(before.clock))
 
 
-def _from_a_line(event: Event) -> bool:
+def _is_imported_line(event: Event) -> bool:
     """Whether this event was read from a line of a history."""
     return (event.key or "").startswith("file:contract:") and isinstance(event_data(event), CommandRan)
 
 
 def _foreign_commands(path: str) -> Counter[bytes]:
     """The events in lines of other programs, counted by content."""
-    return Counter(msgspec.json.encode(command.data) for _, command in commands({"history": foreign_lines(path)}))
+    return Counter(
+        msgspec.json.encode(command.data) for _, command in foreign_line_events({"history": foreign_lines(path)})
+    )
 
 
-def _lines(
+def _lines_to_append(
     session: ShownSession, before: WrittenFile | None, models: Mapping[str, str], path: str
 ) -> Iterator[dict[str, Json]]:
     """A line for every event that is not in the history yet, or for all if that is not certain.
@@ -348,16 +356,16 @@ def _lines(
         if before.events + len(tail) == session.state.count:
             since = before.clock
     theirs: Counter[bytes] | None = None
-    riding: list[Event] = []
+    imported: list[Event] = []
     due = [event for event in session.events(since) if before is None or not since or event.hash != before.as_of]
-    for event, state in as_of_each(due, session.state, lambda: session.events(0), latest=True):
+    for event, state in with_states(due, session.state, lambda: session.events(0), latest=True):
         data = event_data(event)
-        if _from_a_line(event):
+        if _is_imported_line(event):
             theirs = _foreign_commands(path) if theirs is None else theirs
             encoded = msgspec.json.encode(data)
             if theirs[encoded]:
                 theirs[encoded] -= 1
-                riding.append(event)
+                imported.append(event)
                 continue
-        yield line(event, data, state, models, riding)
-        riding = []
+        yield history_line(event, data, state, models, imported)
+        imported = []

@@ -14,8 +14,8 @@ from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.text import shorten
 from holdfast.core.times import parse_time
 from holdfast.formats.contract import FORMAT, fields
-from holdfast.formats.contract.fields import PLAN, REGISTRY, STATE, lst, obj
-from holdfast.formats.contract.history import event_of, restored
+from holdfast.formats.contract.fields import PLAN, REGISTRY, STATE, as_list, as_object
+from holdfast.formats.contract.history import event_of, restore_session
 from holdfast.formats.mirror.contract import history, layout, registry, yaml_files
 from holdfast.formats.mirror.contract.history import HistoryIndex
 from holdfast.formats.mirror.contract.layout import Feature, count
@@ -43,7 +43,7 @@ class _Dated(NamedTuple):
 Lines = Callable[[], Iterator[Mapping]]
 
 
-def from_history(feature_id: str, lines: Lines, hints: Mapping) -> FromHistory:
+def rebuild_from_history(feature_id: str, lines: Lines, hints: Mapping) -> FromHistory:
     """Rebuild the files of a feature. `lines` reads its history, from its start each time.
 
     `hints` are further facts: `started_at`, `last_active`.
@@ -51,7 +51,7 @@ def from_history(feature_id: str, lines: Lines, hints: Mapping) -> FromHistory:
     by_events = _from_events(feature_id, lines)
     if by_events is not None:
         return by_events
-    dated = _sorted(lines())
+    dated = _sort_lines(lines())
     if dated:
         source = (
             f"from {count(len(dated), 'line')} of its history, without events of Holdfast: "
@@ -68,7 +68,7 @@ def _from_events(feature_id: str, lines: Lines) -> FromHistory | None:
     from holdfast.formats.contract import configured
     from holdfast.formats.remainder import render_with_remainder
 
-    session = restored(lines())
+    session = restore_session(lines())
     if session is None:
         return None
     # The model's name at that time, which a setting may have chosen.
@@ -113,7 +113,9 @@ def _inferred(feature_id: str, dated: list[_Dated], started: int, last: int, sou
     }
     name = name_of(feature_id)
     tasks = _tasks(dated)
-    phases: list[Json] = [{"phase_id": fields.LOOSE, "name": fields.LOOSE_NAME, "tasks": tasks}] if tasks else []
+    phases: list[Json] = (
+        [{"phase_id": fields.LOOSE_PHASE, "name": fields.LOOSE_PHASE_NAME, "tasks": tasks}] if tasks else []
+    )
     plan: Mapping = {
         "feature": {"id": feature_id, "name": name, "description": name, "created_at": begin},
         "phases": phases,
@@ -146,7 +148,7 @@ def _tasks(dated: list[_Dated]) -> list[Json]:
     return [*tasks.values()]
 
 
-def _sorted(lines: Iterator[Mapping]) -> list[_Dated]:
+def _sort_lines(lines: Iterator[Mapping]) -> list[_Dated]:
     """Lines by time, each once: a merge of branches may have mixed and doubled them. At most a document's size."""
     dated: dict[bytes, _Dated] = {}
     room = limits.MAX_DOCUMENT_SIZE
@@ -174,39 +176,41 @@ _NEW_TASK: Final[Mapping] = {
 }  # fmt: skip
 
 
-def rebuilt(root: str, feature: Feature) -> FromHistory:
+def rebuild_feature(root: str, feature: Feature) -> FromHistory:
     """The feature's files, rebuilt."""
     index = history.read_index(feature.history)
     state, plan, entry = _read(feature.state), _read(feature.plan), _listed(root, feature.id)
-    starts = (entry.get(_STARTED), obj(plan.get("feature")).get("created_at"), _current(state).get(_STARTED))
+    starts = (entry.get(_STARTED), as_object(plan.get("feature")).get("created_at"), _current(state).get(_STARTED))
     known = {time: start for start in reversed(starts) if (time := _time_of(start)) is not None}
     hints: Mapping = {
         _STARTED: known[min(known)] if known else None,
-        "last_active": registry.later(_current(state).get("last_updated"), entry.get("last_active")),
+        "last_active": registry.later_time(_current(state).get("last_updated"), entry.get("last_active")),
     }
-    files = from_history(feature.id, lambda: _lines(feature), hints)
+    files = rebuild_from_history(feature.id, lambda: _lines(feature), hints)
     if files.by_events:
-        files = files._replace(source=files.source + _uncertain(index))
+        files = files._replace(source=files.source + _reason_uncertain(index))
         if index.lacking is None and not index.changed.number:
             return files
         files = _with_earliest_start(_with_name(files, feature.id, _has_goal(feature)), hints)
     made_plan = _plan(files, plan)
-    return files._replace(plan=made_plan, state=_state(files, state, made_plan), entry=entry_over(files.entry, entry))
+    return files._replace(
+        plan=made_plan, state=_state(files, state, made_plan), entry=overlay_entry(files.entry, entry)
+    )
 
 
 def tasks_in_events(feature: Feature) -> str | None:
     """How many tasks the events in a history know, in words; None if none."""
     try:
-        session = restored(_lines(feature))
+        session = restore_session(_lines(feature))
     except HoldfastError:  # its fault is reported
         return None
     return count(len(session.tasks), "task") if session is not None and session.tasks else None
 
 
-def entry_over(base: Mapping, entry: Mapping) -> Mapping:
+def overlay_entry(base: Mapping, entry: Mapping) -> Mapping:
     """An entry of the registry with everything from another one that the contract allows."""
     values = {key: value for key, value in entry.items() if key != "feature_id"}
-    return _over(base, values, lambda entry_: _is_allowed({registry.LIST: [entry_]}, REGISTRY))
+    return _overlay(base, values, lambda entry_: _is_allowed({registry.LIST: [entry_]}, REGISTRY))
 
 
 def _lines(feature: Feature) -> Iterator[Mapping]:
@@ -229,23 +233,23 @@ def _read(path: str) -> Mapping:
 
 def _listed(root: str, feature_id: str) -> Mapping:
     """The feature's entry; empty if it is listed twice, because then neither is known to be right."""
-    entries = [obj(item) for item in lst(_read(layout.registry(root)).get(registry.LIST))]
+    entries = [as_object(item) for item in as_list(_read(layout.registry(root)).get(registry.LIST))]
     named = [entry for entry in entries if entry.get("feature_id") == feature_id]
     return named[0] if len(named) == 1 else {}
 
 
 def _current(state: Mapping) -> Mapping:
-    return obj(state.get("current_state"))
+    return as_object(state.get("current_state"))
 
 
-def _over(base: Mapping, values: Mapping, is_allowed: Callable[[Mapping], bool]) -> Mapping:
+def _overlay(base: Mapping, values: Mapping, is_allowed: Callable[[Mapping], bool]) -> Mapping:
     """`base` with every one of `values` that is allowed there."""
-    made = base
+    result = base
     for _ in range(2):  # a value may be allowed only together with a later one
         for key, value in values.items():
-            if made.get(key, ...) != value and is_allowed({**made, key: value}):
-                made = {**made, key: value}
-    return made
+            if result.get(key, ...) != value and is_allowed({**result, key: value}):
+                result = {**result, key: value}
+    return result
 
 
 def _is_allowed(value: Json, kind: str) -> bool:
@@ -253,7 +257,7 @@ def _is_allowed(value: Json, kind: str) -> bool:
 
 
 def _state(files: FromHistory, state: Mapping, plan: Mapping) -> Mapping:
-    tasks = {task.get("task_id") for _, task in fields.planned({"plan": plan})}
+    tasks = {task.get("task_id") for _, task in fields.tasks_with_phases({"plan": plan})}
 
     def allowed(now: Mapping) -> bool:
         return now.get("active_task") in {None, *tasks} and _is_allowed({**files.state, "current_state": now}, STATE)
@@ -261,25 +265,25 @@ def _state(files: FromHistory, state: Mapping, plan: Mapping) -> Mapping:
     now = _current(files.state)
     if now.get("active_task") not in tasks:
         now = {**now, "active_task": None}
-    now = _over(now, _current(state), allowed)
+    now = _overlay(now, _current(state), allowed)
     others = {key: value for key, value in state.items() if key not in ("current_state", "feature_id", "version")}
-    return _over({**files.state, "current_state": now}, others, lambda value: _is_allowed(value, STATE))
+    return _overlay({**files.state, "current_state": now}, others, lambda value: _is_allowed(value, STATE))
 
 
 def _plan(files: FromHistory, plan: Mapping) -> Mapping:
     """The tasks of the file as far as they can be read, and those only events know."""
-    about = {key: value for key, value in obj(plan.get("feature")).items() if key != "id"}
-    feature = _over(
-        obj(files.plan.get("feature")), about, lambda value: _is_allowed({"feature": value, "phases": []}, PLAN)
+    about = {key: value for key, value in as_object(plan.get("feature")).items() if key != "id"}
+    feature = _overlay(
+        as_object(files.plan.get("feature")), about, lambda value: _is_allowed({"feature": value, "phases": []}, PLAN)
     )
-    known = {str(task["task_id"]): (phase, task) for phase, task in fields.planned({"plan": files.plan})}
+    known = {str(task["task_id"]): (phase, task) for phase, task in fields.tasks_with_phases({"plan": files.plan})}
     phases: dict[str, Mapping] = {}
     done: set[str] = set()
-    for phase, task in fields.planned({"plan": plan}):
+    for phase, task in fields.tasks_with_phases({"plan": plan}):
         name = task.get("task_id")
         if isinstance(name, str) and name and name not in done:
             base = known[name][1] if name in known else {"task_id": name, "description": name, **_NEW_TASK}
-            _put(phases, phase, _over(base, task, _is_task))
+            _put(phases, phase, _overlay(base, task, _is_task))
             done.add(name)
     if files.by_events or not done:
         for name, (phase, task) in known.items():
@@ -289,18 +293,18 @@ def _plan(files: FromHistory, plan: Mapping) -> Mapping:
 
 
 def _put(phases: dict[str, Mapping], phase: Mapping, task: Mapping) -> None:
-    given, name = phase.get("phase_id"), phase.get("name")
-    key = given if isinstance(given, str) and given else fields.LOOSE
-    usual = fields.LOOSE_NAME if key == fields.LOOSE else key
+    phase_id, name = phase.get("phase_id"), phase.get("name")
+    key = phase_id if isinstance(phase_id, str) and phase_id else fields.LOOSE_PHASE
+    usual = fields.LOOSE_PHASE_NAME if key == fields.LOOSE_PHASE else key
     base: Mapping = {"phase_id": key, "name": usual, "tasks": []}
     if isinstance(name, str):
-        base = _over(base, {"name": name}, _is_phase)
-    there = phases.setdefault(key, base)
-    phases[key] = {**there, "tasks": [*lst(there.get("tasks")), task]}
+        base = _overlay(base, {"name": name}, _is_phase)
+    present = phases.setdefault(key, base)
+    phases[key] = {**present, "tasks": [*as_list(present.get("tasks")), task]}
 
 
 def _is_task(task: Mapping) -> bool:
-    return _is_phase({"phase_id": fields.LOOSE, "name": fields.LOOSE_NAME, "tasks": [task]})
+    return _is_phase({"phase_id": fields.LOOSE_PHASE, "name": fields.LOOSE_PHASE_NAME, "tasks": [task]})
 
 
 def _is_phase(phase: Mapping) -> bool:
@@ -312,7 +316,7 @@ def _is_phase(phase: Mapping) -> bool:
 
 
 def _has_goal(feature: Feature) -> bool:
-    session = restored(_lines(feature))
+    session = restore_session(_lines(feature))
     return session is not None and bool(view.text_value(session, "goal"))
 
 
@@ -321,7 +325,7 @@ def _with_name(files: FromHistory, feature_id: str, has_goal: bool) -> FromHisto
     if has_goal:
         return files
     name = name_of(feature_id)
-    about: Mapping = {**obj(files.plan.get("feature")), "name": name, "description": name}
+    about: Mapping = {**as_object(files.plan.get("feature")), "name": name, "description": name}
     return files._replace(plan={**files.plan, "feature": about})
 
 
@@ -334,12 +338,12 @@ def _with_earliest_start(files: FromHistory, hints: Mapping) -> FromHistory:
         return files
     return files._replace(
         state={**files.state, "current_state": {**now, _STARTED: started}},
-        plan={**files.plan, "feature": {**obj(files.plan.get("feature")), "created_at": started}},
+        plan={**files.plan, "feature": {**as_object(files.plan.get("feature")), "created_at": started}},
         entry={**files.entry, _STARTED: started},
     )
 
 
-def _uncertain(index: HistoryIndex) -> str:
+def _reason_uncertain(index: HistoryIndex) -> str:
     """Why a history is incomplete, and what that means."""
     flaws: list[str] = []
     if index.lacking is not None:
@@ -349,5 +353,5 @@ def _uncertain(index: HistoryIndex) -> str:
     lost = bool(flaws)
     if index.unreadable.number:
         flaws.append(f"has {count(index.unreadable.number, 'line')} that cannot be read")
-    kept = ": what it said there is not certain, so what the files still say is kept" if lost else ""
-    return f", which {' and '.join(flaws)}{kept}" if flaws else ""
+    consequence = ": what it said there is not certain, so what the files still say is kept" if lost else ""
+    return f", which {' and '.join(flaws)}{consequence}" if flaws else ""

@@ -33,9 +33,9 @@ _PLAIN: Final = re.compile(
 
 def entries(root: str) -> list[Mapping]:
     """Every entry, in file order; none if there is no registry yet."""
-    with layout.concerning("read", file=layout.registry(root)):
-        file = _load(root) if layout.is_there(root) else None
-        return [] if file is None else listed(file, layout.registry(root))
+    with layout.error_context("read", file=layout.registry(root)):
+        file = _load(root) if layout.root_exists(root) else None
+        return [] if file is None else entries_in(file, layout.registry(root))
 
 
 def entry(root: str, feature_id: str) -> Mapping | None:
@@ -52,9 +52,9 @@ def put(root: str, entry: Mapping, displaced: Callable[[str, str], None] | None 
     if not isinstance(feature_id, str):
         raise Invalid("an entry of the registry needs a feature_id")
     path = layout.registry(root)
-    with layout.concerning("update", feature_id=feature_id, file=path):
+    with layout.error_context("update", feature_id=feature_id, file=path):
         layout.checked_id(feature_id)
-        layout.need(root)
+        layout.require_root(root)
         with locked(layout.registry_lock(root), patience=PATIENCE, purpose=f"registering {feature_id}"):
             yaml_files.rewrite(path, partial(_with, path, feature_id, entry), _for_path(path, displaced))
 
@@ -62,28 +62,28 @@ def put(root: str, entry: Mapping, displaced: Callable[[str, str], None] | None 
 def drop(root: str, feature_id: str, displaced: Callable[[str, str], None] | None = None) -> None:
     """Remove a feature's entry. Other entries and comments stay."""
     path = layout.registry(root)
-    with layout.concerning("delete", feature_id=feature_id, file=path):
+    with layout.error_context("delete", feature_id=feature_id, file=path):
         layout.checked_id(feature_id)
-        layout.need(root)
+        layout.require_root(root)
         with locked(layout.registry_lock(root), patience=PATIENCE, purpose=f"removing {feature_id}"):
             yaml_files.rewrite(path, partial(_without, path, feature_id), _for_path(path, displaced))
 
 
 def _with(path: str, feature_id: str, entry: Mapping, raw: bytes | None) -> bytes | None:
     if raw is None:
-        return yaml_files.written_anew(path, {LIST: [entry]})
+        return yaml_files.render_missing(path, {LIST: [entry]})
     quick = _in_place(raw, feature_id, entry)
     if quick is not None:
         return None if quick == raw else quick
-    file = yaml_files.parsed(raw, path)
-    known = listed(file, path)
+    file = yaml_files.parse(raw, path)
+    known = entries_in(file, path)
     at = next((n for n, item in enumerate(known) if item.get("feature_id") == feature_id), None)
     old = None if at is None else known[at]
     new = entry if old is None else _moved(old, entry)
     if new == old:
         return None
     changed = [*known, new] if at is None else [*known[:at], new, *known[at + 1 :]]
-    return yaml_files.written({**file.value, LIST: [*changed]}, file)
+    return yaml_files.render({**file.value, LIST: [*changed]}, file)
 
 
 def _in_place(raw: bytes, feature_id: str, entry: Mapping) -> bytes | None:
@@ -116,19 +116,19 @@ def _in_place(raw: bytes, feature_id: str, entry: Mapping) -> bytes | None:
 
 
 def _without(path: str, feature_id: str, raw: bytes | None) -> bytes | None:
-    file = None if raw is None else yaml_files.parsed(raw, path)
-    known = [] if file is None else listed(file, path)
-    left = [item for item in known if item.get("feature_id") != feature_id]
-    if file is None or len(left) == len(known):
+    file = None if raw is None else yaml_files.parse(raw, path)
+    known = [] if file is None else entries_in(file, path)
+    remaining = [item for item in known if item.get("feature_id") != feature_id]
+    if file is None or len(remaining) == len(known):
         return None
-    return yaml_files.written({**file.value, LIST: [*left]}, file)
+    return yaml_files.render({**file.value, LIST: [*remaining]}, file)
 
 
 def _for_path(path: str, displaced: Callable[[str, str], None] | None) -> Callable[[str], None] | None:
     return None if displaced is None else partial(displaced, path)
 
 
-def listed(file: YamlFile, path: str) -> list[Mapping]:
+def entries_in(file: YamlFile, path: str) -> list[Mapping]:
     """The entries of a registry; raises `Damaged` if it is not one."""
     value = file.value.get(LIST)
     if value is None and (not file.value or LIST in file.value):
@@ -145,7 +145,7 @@ def listed(file: YamlFile, path: str) -> list[Mapping]:
     )
 
 
-def later(first: Json, second: Json) -> Json:
+def later_time(first: Json, second: Json) -> Json:
     """The later of two times as files write them; an invalid one counts as long past."""
     return first if _moment(first) > _moment(second) else second
 
@@ -162,13 +162,13 @@ def _load(root: str) -> YamlFile | None:
 
 
 def _moved(old: Mapping, new: Mapping) -> Mapping:
-    was, will = old.get("status"), new.get("status", old.get("status"))
-    if was == _ENDED and will != _ENDED:
+    old_status, new_status = old.get("status"), new.get("status", old.get("status"))
+    if old_status == _ENDED and new_status != _ENDED:
         raise Refused(
-            f"feature {old['feature_id']} is completed in the registry and cannot be {will} again",
+            f"feature {old['feature_id']} is completed in the registry and cannot be {new_status} again",
             hint="To continue, start a new feature.",
         )
-    made = {**old, **new}
-    if "last_active" in made:
-        made["last_active"] = later(old.get("last_active"), new.get("last_active"))
-    return made
+    result = {**old, **new}
+    if "last_active" in result:
+        result["last_active"] = later_time(old.get("last_active"), new.get("last_active"))
+    return result

@@ -20,9 +20,16 @@ from holdfast.core.times import HOUR
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.fields import REGISTRY
 from holdfast.formats.mirror.contract import feature_dirs, layout, rebuild, registry, yaml_files
-from holdfast.formats.mirror.contract.check import RESTORABLE, Fault, error_of, faults, is_bare, registry_fault
+from holdfast.formats.mirror.contract.check import (
+    RESTORABLE,
+    Fault,
+    error_of,
+    feature_faults,
+    lacks_readme,
+    registry_fault,
+)
 from holdfast.formats.mirror.contract.layout import Feature, count
-from holdfast.formats.mirror.contract.rebuild import FromHistory, entry_over, rebuilt
+from holdfast.formats.mirror.contract.rebuild import FromHistory, overlay_entry, rebuild_feature
 from holdfast.formats.mirror.contract.yaml_files import Mapping
 from holdfast.formats.text import read
 from holdfast.machine.files import temporaries, write_atomic
@@ -37,16 +44,16 @@ _ROUNDS: Final = 3
 
 def restore(root: str, *, now: int | None = None) -> list[str]:
     """Repair what can be, feature by feature; returns sentences about what was and was not repaired."""
-    if not layout.is_there(root):
+    if not layout.root_exists(root):
         return []
     moment = Wall().now() if now is None else now
-    sentences: list[str] = [] if _merging(root) else feature_dirs.settle(root)
-    for feature in layout.kept(root):
+    sentences: list[str] = [] if _merging(root) else feature_dirs.finish_interrupted(root)
+    for feature in layout.undeleted_features(root):
         sentences += _guarded(partial(_restore_feature, root, feature, moment), feature.id)
     sentences += _guarded(partial(_restore_registry, root, moment), os.path.basename(layout.registry(root)))
     sentences += _guarded(partial(_restore_readme, root), "README.md")
     sentences += _guarded(partial(_sweep, root, moment), "temporary files")
-    return sentences + ([] if _merging(root) else feature_dirs.settle(root))
+    return sentences + ([] if _merging(root) else feature_dirs.finish_interrupted(root))
 
 
 def _guarded(step: Callable[[], list[str]], name: str) -> list[str]:
@@ -75,38 +82,40 @@ def _sweep(root: str, now: int) -> list[str]:
 
 
 def _restore_feature(root: str, feature: Feature, now: int) -> list[str]:
-    if not faults(root, feature):
+    if not feature_faults(root, feature):
         return []
     sentences: list[str] = []
     with locked(feature.lock, purpose=f"restoring {feature.id}"):
         for _ in range(_ROUNDS):
-            faults_now = faults(root, feature)  # again: another process may have been quicker
+            faults_now = feature_faults(root, feature)  # again: another process may have been quicker
             restorable = [fault for fault in faults_now if fault.kind in RESTORABLE]
             if not restorable:
                 break
-            sentences += [_mend(feature, fault, partial(rebuilt, root, feature), now) for fault in restorable]
+            sentences += [
+                _repair(feature, fault, partial(rebuild_feature, root, feature), now) for fault in restorable
+            ]
     return sentences + [
         f"Left alone: {fault.sentence(root)}." for fault in faults_now if fault.kind not in RESTORABLE
     ]
 
 
-def _mend(feature: Feature, fault: Fault, rebuild_files: Callable[[], FromHistory], now: int) -> str:
+def _repair(feature: Feature, fault: Fault, rebuild_files: Callable[[], FromHistory], now: int) -> str:
     if fault.kind == "folder":
         layout.make_artifacts(feature)
         return f"{feature.id}/artifacts was missing: restored."
     if fault.path == feature.history:
         os.close(open_private(fault.path, os.O_WRONLY | os.O_CREAT))
         return f"{feature.id}/history.jsonl was missing: created an empty one."
-    made = rebuild_files()  # before the damaged one is set aside: some of it may be readable
+    rebuilt = rebuild_files()  # before the damaged one is set aside: some of it may be readable
     aside = yaml_files.set_aside(fault.path, now) if fault.kind == "damaged" else None
-    value = made.state if fault.path == feature.state else made.plan
-    write_atomic(fault.path, yaml_files.written_anew(fault.path, value))
-    kept = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
-    return f"{feature.id}/{os.path.basename(fault.path)} was {fault.kind}: restored {made.source}.{kept}"
+    value = rebuilt.state if fault.path == feature.state else rebuilt.plan
+    write_atomic(fault.path, yaml_files.render_missing(fault.path, value))
+    kept_aside = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
+    return f"{feature.id}/{os.path.basename(fault.path)} was {fault.kind}: restored {rebuilt.source}.{kept_aside}"
 
 
 def _restore_readme(root: str) -> list[str]:
-    if not is_bare(root):
+    if not lacks_readme(root):
         return []
     with locked(layout.creating_lock(root), patience=feature_dirs.PATIENCE, purpose="restoring README.md"):
         feature_dirs.write_readme(root)
@@ -123,45 +132,48 @@ def _restore_registry(root: str, now: int) -> list[str]:
     sentences: list[str] = []
     if fault is not None:
         with locked(layout.registry_lock(root), patience=registry.PATIENCE, purpose="restoring the registry"):
-            sentences = _remake(root, now)
+            sentences = _rebuild_registry(root, now)
     known = {entry.get("feature_id") for entry in registry.entries(root)}
-    for feature in layout.kept(root):
+    for feature in layout.undeleted_features(root):
         if feature.id not in known:
             registry.put(root, _entry(root, feature))
             sentences.append(f"{feature.id} was not listed in the registry: it is now.")
     return sentences
 
 
-def _remake(root: str, now: int) -> list[str]:
+def _rebuild_registry(root: str, now: int) -> list[str]:
     fault = registry_fault(root)
     if fault is None or fault.kind not in RESTORABLE:
         return []
     path = layout.registry(root)
-    raw = yaml_files.raw_of(path) or b""
+    raw = yaml_files.read_raw(path) or b""
     file = _parsed(raw, path)
-    saved = salvaged(raw.decode("utf-8", "replace")) if file is None else _listed(file.value)
+    saved = salvage_entries(raw.decode("utf-8", "replace")) if file is None else _listed(file.value)
     names = [str(entry["feature_id"]) for entry in saved]
-    kept = {feature.id: feature for feature in layout.kept(root)}
+    features = {feature.id: feature for feature in layout.undeleted_features(root)}
     entries: dict[str, Mapping] = {}
     for name, entry in zip(names, saved, strict=True):
         # An entry that is valid and listed once stays; others are rebuilt, if possible from their directory.
         if names.count(name) == 1 and file is not None and _is_entry(entry):
             entries[name] = entry
         elif name not in entries:
-            entries[name] = entry_over(rebuild.from_history(name, lambda: iter(()), entry).entry, entry)
-            if name in kept:
-                entries[name] = {**entries[name], **_entry(root, kept[name])}
-    entries = {**entries, **{name: _entry(root, feature) for name, feature in kept.items() if name not in entries}}
+            entries[name] = overlay_entry(rebuild.rebuild_from_history(name, lambda: iter(()), entry).entry, entry)
+            if name in features:
+                entries[name] = {**entries[name], **_entry(root, features[name])}
+    entries = {
+        **entries,
+        **{name: _entry(root, feature) for name, feature in features.items() if name not in entries},
+    }
     aside = yaml_files.set_aside(path, now) if fault.kind == "damaged" else None
     value: Mapping = {**(file.value if file else {}), registry.LIST: [*entries.values()]}
-    write_atomic(path, yaml_files.written_anew(path, value))
+    write_atomic(path, yaml_files.render_missing(path, value))
     kept_aside = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
     return [f"{os.path.basename(path)} was {fault.kind}: rebuilt with {count(len(entries), 'feature')}.{kept_aside}"]
 
 
 def _entry(root: str, feature: Feature) -> Mapping:
     """The feature's entry by its history; times by its state, which may be later than its last line."""
-    entry = rebuilt(root, feature).entry
+    entry = rebuild_feature(root, feature).entry
     try:
         state = yaml_files.load(feature.state)
     except HoldfastError:  # unmerged, or unreadable
@@ -169,12 +181,12 @@ def _entry(root: str, feature: Feature) -> Mapping:
     now = state.value.get("current_state") if state is not None else None
     if not isinstance(now, dict):
         return entry
-    return {**entry, "last_active": registry.later(now.get("last_updated"), entry.get("last_active"))}
+    return {**entry, "last_active": registry.later_time(now.get("last_updated"), entry.get("last_active"))}
 
 
 def _parsed(raw: bytes, path: str) -> yaml_files.YamlFile | None:
     try:
-        return yaml_files.parsed(raw, path)
+        return yaml_files.parse(raw, path)
     except HoldfastError:
         return None
 
@@ -192,7 +204,7 @@ def _is_entry(entry: Mapping) -> bool:
     return error_of(FORMAT.problems({registry.LIST: [entry]}, REGISTRY)) is None
 
 
-def salvaged(text: str) -> list[Mapping]:
+def salvage_entries(text: str) -> list[Mapping]:
     """The entries of a damaged registry that can be read one by one."""
     entries: list[Mapping] = []
     for part in _ITEM.split(text):

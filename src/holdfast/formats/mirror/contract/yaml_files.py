@@ -41,13 +41,13 @@ def load(path: str) -> YamlFile | None:
 
     Raises `Conflict` for an unfinished merge, `Damaged` if it is not a YAML mapping.
     """
-    raw = raw_of(path)
+    raw = read_raw(path)
     if raw is None:
         return None
-    return parsed(raw, path)
+    return parse(raw, path)
 
 
-def raw_of(path: str) -> bytes | None:
+def read_raw(path: str) -> bytes | None:
     """The bytes of one of our files: never through a link, never more than such a file can have."""
     try:
         fd = open_private(path, os.O_RDONLY)
@@ -68,12 +68,12 @@ def raw_of(path: str) -> bytes | None:
     return b"".join(parts)
 
 
-def unmerged(raw: bytes) -> bool:
+def has_conflict_markers(raw: bytes) -> bool:
     """Whether it contains git's conflict markers."""
     return git_ignore.unmerged_reason(raw) is not None
 
 
-def unfinished(path: str) -> Conflict:
+def unfinished_merge_error(path: str) -> Conflict:
     return Conflict(
         f"{display_path(path)} contains the conflict markers of an unfinished merge",
         hint="Decide what stays in the file, remove the markers (<<<<<<<, =======, >>>>>>>), and try again.",
@@ -82,10 +82,10 @@ def unfinished(path: str) -> Conflict:
     )
 
 
-def parsed(raw: bytes, path: str) -> YamlFile:
+def parse(raw: bytes, path: str) -> YamlFile:
     """Parse the bytes of a file. Raises like `load`."""
-    if unmerged(raw):
-        raise unfinished(path)
+    if has_conflict_markers(raw):
+        raise unfinished_merge_error(path)
     try:
         value = read.read_yaml(raw, path).value
     except Invalid as error:
@@ -108,7 +108,7 @@ def rewrite(
     wrote, and `displaced` gets the path where that can be found for a moment. With `tell_first` it also gets the file
     as it is read, for callers that looked at it a while ago.
     """
-    old = raw_of(path)
+    old = read_raw(path)
     if tell_first and old is not None and displaced is not None:
         displaced(path)
     expected = old
@@ -119,13 +119,13 @@ def rewrite(
         late: list[bytes] = []
 
         def look(displaced_path: str, expected: bytes | None = expected, late: list[bytes] = late) -> None:
-            theirs = _finished(displaced_path)
+            theirs = _read_finished(displaced_path)
             if theirs is None or theirs == expected:
                 return
             if displaced is not None:
                 displaced(displaced_path)
             try:
-                parsed(theirs, path)
+                parse(theirs, path)
                 late.append(theirs)
             except HoldfastError:
                 # A writer interrupted half-way loses nothing: its text is kept next to the file.
@@ -138,35 +138,35 @@ def rewrite(
         old, expected = late[0], data
 
 
-def _finished(path: str) -> bytes | None:
+def _read_finished(path: str) -> bytes | None:
     """A file's bytes. A program that has just emptied it gets a moment to fill it."""
-    raw = raw_of(path)
+    raw = read_raw(path)
     for wait in _WAITS:
         if raw is None or raw.strip():
             break
         time.sleep(wait)
-        raw = raw_of(path)
+        raw = read_raw(path)
     return raw
 
 
-def written(value: Mapping, over: YamlFile | None = None) -> bytes:
+def render(value: Mapping, over: YamlFile | None = None) -> bytes:
     from holdfast.formats.text import yaml
 
-    return yaml.written(value, over=None if over is None else over.text).encode()
+    return yaml.render_yaml(value, over=None if over is None else over.text).encode()
 
 
-def written_anew(path: str, value: Mapping) -> bytes:
+def render_missing(path: str, value: Mapping) -> bytes:
     """The content for a missing file, with the comments and order of the one set aside there last, if any."""
     from holdfast.formats.text import yaml
 
     folder, name = os.path.split(path)
     try:
         aside = max((item for item in os.listdir(folder) if item.startswith(f"{name}{ASIDE}")), default=None)
-        raw = None if aside is None else raw_of(os.path.join(folder, aside))
+        raw = None if aside is None else read_raw(os.path.join(folder, aside))
     except (OSError, HoldfastError):
         raw = None
-    over = None if raw is None or unmerged(raw) else raw.decode("utf-8", "replace")
-    return yaml.written(value, over=over).encode("utf-8", "replace")
+    over = None if raw is None or has_conflict_markers(raw) else raw.decode("utf-8", "replace")
+    return yaml.render_yaml(value, over=over).encode("utf-8", "replace")
 
 
 def set_aside(path: str, now: int) -> str:
