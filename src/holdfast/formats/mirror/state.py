@@ -217,10 +217,8 @@ class MirrorState:
         finally:
             os.close(fd)
         if size > _TRIM_VERSIONS_AT:
-            latest = files.read_limited(path, _MAX_VERSIONS_SIZE, subject="the versions of mirrored files")[
-                -size // 2 :
-            ]
-            files.write_atomic(path, latest.partition(b"\n")[2], durable=False)
+            versions = files.read_limited(path, _MAX_VERSIONS_SIZE, subject="the versions of mirrored files")
+            files.write_atomic(path, versions[-size // 2 :].partition(b"\n")[2], durable=False)
 
     def knows(self, main: str, hashed: str) -> bool:
         """Whether a mirror of this project ever wrote this content, in any of its work trees."""
