@@ -13,7 +13,7 @@ from holdfast.core.events import EventData, NoteAdded, ProjectFacts, SessionStar
 from holdfast.core.state import State, freeze
 from holdfast.store.interface import Draft, Transaction
 from holdfast.store.sqlite import SqliteStore
-from holdfast.sync import create_vault, device_removal, join_vault, vault_shares
+from holdfast.sync import create_vault, join_vault, removal, vault_shares
 from holdfast.sync.protocol import heads, packs
 from holdfast.sync.protocol.packs import Stretch
 from holdfast.sync.read_heads import read_listing
@@ -178,7 +178,7 @@ class Device:
     def remove(self, *others: Device) -> None:
         vault = self.vault()
         sync_vault(vault)
-        device_removal.remove(vault, [other.keys.public.id for other in others]).commit()
+        removal.remove(vault, [other.keys.public.id for other in others]).commit()
         self.sync()
 
     def share(self, session: str, guest: Device, *, write: bool = True) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.events import EventErased, SessionDeleted
-from holdfast.sync import accept_late, device_removal, vault_shares
+from holdfast.sync import accept_late, removal, vault_shares
 from holdfast.sync.accept_late import AcceptedEvents
 from holdfast.sync.sync import sync_vault
 from tests.support.vault_devices import Device, Shelf, join, opened, settle
@@ -55,17 +55,13 @@ def test_admit_accepts_unread_events(three: list[Device]) -> None:
     settle([anna, ben])
     assert anna.notes("s1") == ["accepted"]
     who = cleo.keys.public.id
-    assert device_removal.count_unaccepted(anna.vault().memory) == {who: device_removal.UnacceptedCount(0, 4)}
+    assert removal.count_unaccepted(anna.vault().memory) == {who: removal.UnacceptedCount(0, 4)}
     done = admit(anna, cleo)
     assert (len(done.events), set(done.events.values()), done.left) == (4, {"s1", "s2"}, 0)
     agree(anna, ben)
     assert sorted(ben.notes("s1")) == ["accepted", "outside 0", "outside 1", "outside 2"]
     assert ben.state("s2") is not None
-    assert (
-        device_removal.count_unaccepted(anna.vault().memory)
-        == device_removal.count_unaccepted(ben.vault().memory)
-        == {}
-    )
+    assert removal.count_unaccepted(anna.vault().memory) == removal.count_unaccepted(ben.vault().memory) == {}
     devices = {stretch.device for stretches in opened(anna).values() for stretch in stretches}
     assert who not in devices, "somebody who belongs to the vault vouches for all of it"
 
@@ -113,7 +109,7 @@ def test_admit_accepts_nothing_the_second_time(three: list[Device]) -> None:
     cleo.note("s1", "second")
     cleo.sync()
     anna.sync()
-    assert device_removal.count_unaccepted(anna.vault().memory)[cleo.keys.public.id].pushes
+    assert removal.count_unaccepted(anna.vault().memory)[cleo.keys.public.id].pushes
     assert anna.notes("s1") == ["first"]
     assert len(admit(ben, cleo).events) == 1
     agree(anna, ben)
@@ -127,15 +123,13 @@ def test_admit_brings_back_withdrawn_events(three: list[Device]) -> None:
     cleo.sync()
     ben.sync()
     vault = anna.vault()
-    device_removal.remove(vault, [cleo.keys.public.id]).commit()
+    removal.remove(vault, [cleo.keys.public.id]).commit()
     settle([anna, ben])
     cleo.note("s1", "read by nobody")
     cleo.sync()
     ben.sync()
     assert ben.notes("s1") == []
-    assert device_removal.count_unaccepted(ben.vault().memory) == {
-        cleo.keys.public.id: device_removal.UnacceptedCount(1, 1)
-    }
+    assert removal.count_unaccepted(ben.vault().memory) == {cleo.keys.public.id: removal.UnacceptedCount(1, 1)}
     assert len(admit(ben, cleo).events) == 2
     agree(anna, ben)
     assert sorted(anna.notes("s1")) == ["read by ben", "read by nobody"]
@@ -181,7 +175,7 @@ def test_admit_accepts_nothing_behind_a_gap(three: list[Device]) -> None:
     settle([anna, ben])
     assert anna.notes("s1") == ben.notes("s1") == ["first"]
     assert list(anna.store.check()) == []
-    assert device_removal.count_unaccepted(anna.vault().memory)[cleo.keys.public.id].pushes == 2
+    assert removal.count_unaccepted(anna.vault().memory)[cleo.keys.public.id].pushes == 2
 
 
 def test_admit_accepts_a_removed_guests_events(three: list[Device], tmp_path: Path) -> None:
@@ -250,7 +244,7 @@ def test_deleted_session_is_removed_from_unaccepted_events(three: list[Device]) 
     anna.record("s2", SessionDeleted())
     settle([anna, ben])
     assert not any(b"deleted" in data for data in unaccepted_data(anna))
-    aside = [event for *_, stretch in device_removal.list_unaccepted(anna.vault().memory) for event in stretch.events]
+    aside = [event for *_, stretch in removal.list_unaccepted(anna.vault().memory) for event in stretch.events]
     assert {event.session for event in aside if event.data is not None} == {"s1"}
     assert admit(anna, cleo).left == 0
     agree(anna, ben)
@@ -266,7 +260,7 @@ def test_erased_event_is_removed_from_unaccepted_events(three: list[Device]) -> 
     settle([anna, ben])
     cleo.note("s1", "beside it")
     (secret,) = [event.hash for event in anna.events("s1") if event.type == "note.added"]
-    device_removal.remove(anna.vault(), [cleo.keys.public.id]).commit()
+    removal.remove(anna.vault(), [cleo.keys.public.id]).commit()
     cleo.sync()
     anna.sync()
     anna.record("s1", EventErased(hashes=(secret,)))

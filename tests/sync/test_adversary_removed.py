@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.sync import device_removal, join_vault, vault_shares
+from holdfast.sync import join_vault, removal, vault_shares
 from holdfast.sync.protocol import sealing
 from holdfast.sync.protocol.entries import Admit, Remove, Restore
 from holdfast.workspace.keys import age
@@ -37,7 +37,7 @@ def insider(three: Three) -> Insider:
 def test_writes_of_a_removed_device_are_withheld_and_reported(three: Three) -> None:
     """Under any key."""
     old = Insider(three.ben, three.shelf)
-    device_removal.remove(three.anna.vault(), [three.ben.keys.public.id]).commit()
+    removal.remove(three.anna.vault(), [three.ben.keys.public.id]).commit()
     settle([three.anna, three.cleo])
     old.publish([old.stretch("s1", certified_writer(three.ben.keys.public.signing), ["too late"])])
     for device in (three.anna, three.cleo):
@@ -48,7 +48,7 @@ def test_writes_of_a_removed_device_are_withheld_and_reported(three: Three) -> N
 
 def test_removed_device_reads_nothing_new(three: Three) -> None:
     """With everything it ever had and everything at the remote, it opens no object made after its removal."""
-    device_removal.remove(three.anna.vault(), [three.ben.keys.public.id]).commit()
+    removal.remove(three.anna.vault(), [three.ben.keys.public.id]).commit()
     three.anna.sync()
     settle([three.anna, three.cleo])
     before = set(three.shelf.objects)
@@ -79,7 +79,7 @@ def test_removed_device_neither_admits_nor_removes(three: Three, tmp_path: Path)
     three.anna.approve(dora, admin=True)
     settle([dora, *three.everybody, dora])
     hostile = Insider(dora, three.shelf)
-    device_removal.remove(three.anna.vault(), [dora.keys.public.id]).commit()
+    removal.remove(three.anna.vault(), [dora.keys.public.id]).commit()
     settle([three.anna, three.cleo])
     mallory = DeviceKeys.generate().public
     tips = (
@@ -143,7 +143,7 @@ def test_removed_guest_is_not_admitted_by_its_old_request(three: Three, tmp_path
     settle([three.anna, gus, three.anna])
     shared = vault_shares.find_share(three.anna.vault(), "s1")
     assert shared is not None
-    device_removal.remove(shared, [gus.keys.public.id]).commit()
+    removal.remove(shared, [gus.keys.public.id]).commit()
     three.shelf.objects |= requests
     report = three.anna.sync()
     assert "removed device asks to join again" in reasons(report)

@@ -33,7 +33,7 @@ from holdfast.core.events import (
     TaskDropped,
     TaskStarted,
 )
-from holdfast.sync import accept_late, device_removal, vault_shares
+from holdfast.sync import accept_late, removal, vault_shares
 from holdfast.sync.protocol.sealing import vault_tag
 from holdfast.sync.sync import sync_vault
 from tests.support.vault_devices import Device, Shelf, join, named, settle, stale
@@ -266,7 +266,7 @@ def test_device_approved_during_a_key_change_gets_the_key(tmp_path: Path) -> Non
     sync_vault(first)
     sync_vault(second)
     frozen = dict(anna.remote.objects)  # type: ignore[attr-defined]
-    device_removal.remove(first, [cleo.keys.public.id]).commit()
+    removal.remove(first, [cleo.keys.public.id]).commit()
     anna.note("s1", "with a key that dora was not given")
     anna.sync()
     now = dict(anna.remote.objects)  # type: ignore[attr-defined]
@@ -291,7 +291,7 @@ def test_equal_concurrent_approvals_and_removals_count_once(tmp_path: Path) -> N
     anna.sync()
     vaults = [anna.vault(), ben.vault()]
     for vault in vaults:
-        device_removal.remove(vault, [cleo.keys.public.id]).store()
+        removal.remove(vault, [cleo.keys.public.id]).store()
     anna.sync()
     ben.sync()
     anna.approve(dora)
@@ -329,7 +329,7 @@ def test_late_events_are_withdrawn_and_can_be_admitted(tmp_path: Path) -> None:
     cleo.sync()
     ben.sync()
     assert ben.notes("s1") == ["late"]
-    device_removal.remove(vault, [cleo.keys.public.id]).commit()
+    removal.remove(vault, [cleo.keys.public.id]).commit()
     settle([anna, ben])
     assert_same([anna, ben])
     assert ben.notes("s1") == []
@@ -350,7 +350,7 @@ def test_readmitted_device_loses_nothing(tmp_path: Path) -> None:
     cleo.note("s1", "read by ben only")
     cleo.sync()
     ben.sync()
-    device_removal.remove(vault, [cleo.keys.public.id]).commit()
+    removal.remove(vault, [cleo.keys.public.id]).commit()
     settle([anna, ben])
     cleo.note("s1", "while outside")
     cleo.sync()

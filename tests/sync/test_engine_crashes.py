@@ -17,7 +17,7 @@ import pytest
 
 from holdfast.core.errors import NotFound
 from holdfast.core.events import EventErased
-from holdfast.sync import create_vault, device_removal, join_vault, vault_shares
+from holdfast.sync import create_vault, join_vault, removal, vault_shares
 from holdfast.sync.read_heads import read_listing
 from holdfast.sync.remotes.base import ObjectInfo
 from holdfast.sync.sync import sync_vault
@@ -159,7 +159,7 @@ def remove(world: World) -> None:
     sync_vault(vault)
     cleo = world["cleo"].keys.public.id
     if vault.membership.is_member(cleo):
-        device_removal.remove(vault, [cleo]).commit()
+        removal.remove(vault, [cleo]).commit()
     world["anna"].sync()
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.core.envelope import make_event
 from holdfast.core.events import NoteAdded
-from holdfast.sync import device_removal, find_wraps, join_vault, outbox, vault_shares
+from holdfast.sync import find_wraps, join_vault, outbox, removal, vault_shares
 from holdfast.sync.outbox import Batch, sign_stretches
 from holdfast.sync.protocol import ancestry, entries, heads, packs, sealing, wraps
 from holdfast.sync.protocol.entries import ShareEntry, SignedEntry, VaultFounded
@@ -457,7 +457,7 @@ def test_removal_arrives_when_the_device_named_missing_entries(fleet: Fleet, fir
     """As many as a head can name, before its removal: the others learn of it, and write with the new key."""
     _publish_head_on(fleet.cleo.vault(), [f"{first * 60}{number:04x}" for number in range(1000)])
     fleet.ben.sync()
-    device_removal.remove(fleet.anna.vault(), [fleet.cleo.keys.public.id]).commit()
+    removal.remove(fleet.anna.vault(), [fleet.cleo.keys.public.id]).commit()
     fleet.anna.note("s1", "not for cleo")
     fleet.anna.sync()
     report = fleet.ben.sync()
@@ -504,7 +504,7 @@ def test_removal_arrives_when_its_ancestors_return_among_invented_hashes(fleet: 
     fleet.anna.sync()
     assert followed in fleet.anna.vault().known
     fleet.shelf.objects.pop(cleo.entry_name(followed))
-    device_removal.remove(fleet.anna.vault(), [fleet.cleo.keys.public.id]).commit()
+    removal.remove(fleet.anna.vault(), [fleet.cleo.keys.public.id]).commit()
     fleet.anna.sync()
     fleet.ben.sync()
     fleet.ben.note("s1", "before")

@@ -16,7 +16,7 @@ from holdfast.core.events import EventErased, NoteAdded, ProjectFacts, SessionDe
 from holdfast.core.state import State, freeze
 from holdfast.store import origin
 from holdfast.store.interface import Draft
-from holdfast.sync import accept_late, device_removal, join_vault, provenance, vault_shares
+from holdfast.sync import accept_late, join_vault, provenance, removal, vault_shares
 from holdfast.sync.protocol import entries, heads, sealing
 from holdfast.sync.protocol.entries import Admit, Invite, NewKey, Remove, Rename
 from holdfast.sync.sync import _sync_one_vault, sync_vault
@@ -407,7 +407,7 @@ def test_removed_device_has_no_part_in_the_share_it_founded(fleet: Fleet, monkey
             patch.setattr("holdfast.sync.key_maintenance.maintain", lambda *_, **__: None)
             _sync_one_vault(small, fleet.shelf.list("h/"), main, lambda *_: None, patient=True, put_back=False)
 
-    counter = device_removal.remove(
+    counter = removal.remove(
         vault_shares.open_share(fleet.ben.vault(), shared.vault, shared.founding), [fleet.anna.keys.public.id]
     )
     fleet.anna.remove(fleet.ben)
@@ -526,7 +526,7 @@ def test_store_of_an_earlier_version_replaces_a_guests_event_by_the_owners(
     gus.accept()
     settle([fleet.anna, gus], 1)
     with monkeypatch.context() as earlier:
-        earlier.setattr("holdfast.sync.authority.settle_guests", lambda _: None)
+        earlier.setattr("holdfast.sync.event_rights.settle_guests", lambda _: None)
         _take_key(gus, "run:1")
         settle([gus, fleet.cleo], 1)
         assert _record(fleet.anna, "run:1", "how it ended") is not None
@@ -626,7 +626,7 @@ def test_stream_from_before_the_keys_is_continued_by_nobody_else(fleet: Fleet, k
 
 def test_removal_holds_against_more_streams_than_it_can_name(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest are accepted, and no ineffective removal is published."""
-    monkeypatch.setattr(device_removal, "_MAX_STREAMS", 5)
+    monkeypatch.setattr(removal, "_MAX_STREAMS", 5)
     monkeypatch.setattr(entries, "_MAX_STREAMS", 10)
     for number in range(12):
         fleet.ben.renew()

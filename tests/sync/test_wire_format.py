@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from holdfast.core import times
 from holdfast.core.envelope import Event
 from holdfast.core.events import EventErased
-from holdfast.sync import device_removal, vault_shares
+from holdfast.sync import removal, vault_shares
 from holdfast.sync.protocol import sealing
 from holdfast.sync.protocol.entries import Invite, NewKey, Uninvite
 from holdfast.sync.protocol.membership import evaluate
@@ -70,7 +70,7 @@ def example_vault(directory: str) -> tuple[Shelf, dict[str, Device]]:
     join(laptop, desktop, phone)
     phone.note(MAIN, "from a device that goes")
     settle((phone, laptop, desktop))
-    change = device_removal.remove(laptop.vault(), [phone.keys.public.id])
+    change = removal.remove(laptop.vault(), [phone.keys.public.id])
     change.commit()
     desktop.start(SHARED, "What a guest may read")
     settle((laptop, desktop))

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Conflict, HoldfastError, NotFound, Refused
 from holdfast.core.wording import count
-from holdfast.sync import device_removal, devices, retired_writers
+from holdfast.sync import devices, removal, retired_writers
 from holdfast.sync.protocol.entries import Cut, Restore
 from holdfast.sync.protocol.packs import Stretch
 from holdfast.sync.pull import read_pack
@@ -27,8 +27,8 @@ from holdfast.sync.state import ReadPosition
 from holdfast.sync.vault import Vault
 
 if TYPE_CHECKING:
-    from holdfast.sync.device_removal import UnacceptedCount
     from holdfast.sync.protocol.membership import RemovedDevice
+    from holdfast.sync.removal import UnacceptedCount
     from holdfast.workspace.workspace import Workspace
 
 
@@ -48,7 +48,7 @@ class _LateAcceptor:
     def __init__(self, vault: Vault, device: str) -> None:
         self._vault = vault
         self._memory = vault.memory
-        self._author = device_removal.RemovedAuthor(vault, device)
+        self._author = removal.RemovedAuthor(vault, device)
         self._device = device
         self._before = vault.membership.removed[device].cut
         self._cut: Cut = {}
@@ -74,11 +74,11 @@ class _LateAcceptor:
 
     def _accept_kept(self) -> None:
         """Accept unaccepted events that were read before."""
-        for session, writer, stretch in list(device_removal.list_unaccepted(self._memory)):
+        for session, writer, stretch in list(removal.list_unaccepted(self._memory)):
             if stretch.device == self._device:
                 rest = self._store([(session, writer, stretch.events)])
                 with self._vault.local.transaction() as transaction:
-                    device_removal.replace_unaccepted(self._memory, transaction, session, writer, self._device, rest)
+                    removal.replace_unaccepted(self._memory, transaction, session, writer, self._device, rest)
 
     def _accept_life(self, life: str, cursor: ReadPosition, listing: HeadListing) -> int:
         """Read and accept the unread pushes of one life; return how many are left."""
@@ -262,9 +262,7 @@ def _find_removed(vaults: Sequence[Vault], name_or_words: str) -> str | None:
     if len(matches) > 1:
         # If only one of them has unaccepted events, that one is meant.
         with_pending = [
-            device
-            for device in matches
-            if any(device in device_removal.count_unaccepted(vault.memory) for vault in vaults)
+            device for device in matches if any(device in removal.count_unaccepted(vault.memory) for vault in vaults)
         ]
         if len(with_pending) != 1:
             choices = ", ".join(device.keys.words for device in matches.values())

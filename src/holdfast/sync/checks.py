@@ -111,7 +111,7 @@ def _last_sync(ws: Workspace, remote: KnownRemote) -> str:
 
 def _check_status(ws: Workspace, remote: KnownRemote) -> Iterator[tuple[str, str | None]]:
     """What is known here: this device's status, and what was rejected."""
-    from holdfast.sync import device_removal, open_vault, session_status
+    from holdfast.sync import open_vault, removal, session_status
     from holdfast.sync.accept_late import describe_unaccepted
     from holdfast.sync.read_heads import name_of
     from holdfast.sync.remote_setup import advice, status_of
@@ -128,7 +128,7 @@ def _check_status(ws: Workspace, remote: KnownRemote) -> Iterator[tuple[str, str
         )
     memory = VaultState(ws.store(), remote.vault)
     vault = open_vault.open_offline(ws, remote)
-    for device, pending in device_removal.count_unaccepted(memory).items():
+    for device, pending in removal.count_unaccepted(memory).items():
         name = name_of(vault, device)
         yield (
             f"{name} was removed, and what it wrote since is held back ({describe_unaccepted(pending)})",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound, Refused, Unreachable
 from holdfast.core.text import check_text
-from holdfast.sync import device_removal, join_vault, open_vault, remote_list, vault_shares
-from holdfast.sync.device_removal import UnacceptedCount
+from holdfast.sync import join_vault, open_vault, remote_list, removal, vault_shares
 from holdfast.sync.protocol.entries import Admit, Rename
 from holdfast.sync.read_heads import read_listing
 from holdfast.sync.remote_list import KnownRemote
 from holdfast.sync.remote_setup import status_of
+from holdfast.sync.removal import UnacceptedCount
 from holdfast.sync.sync import sync_vault
 from holdfast.sync.vault import Vault
 from holdfast.workspace.keys.device_keys import keys_from_code, new_recovery_code, parse_words
@@ -130,7 +130,7 @@ def _members(ws: Workspace, vault: Vault, remote: KnownRemote) -> list[KnownDevi
                 remote.name, member.name, member.keys.words, kind, member.admin and not stale, this, last_word
             )
         )
-    unaccepted = device_removal.count_unaccepted(vault.memory)
+    unaccepted = removal.count_unaccepted(vault.memory)
     devices += [
         KnownDevice(remote.name, item.name, item.keys.words, "removed", admin=False, this=device == vault.me,
               last_active=last_published.get(device), unaccepted=unaccepted.get(device))
@@ -150,7 +150,7 @@ def _removed_guests(vault: Vault, remote: KnownRemote) -> list[KnownDevice]:
     """Removed guests of shared sessions that have unaccepted events."""
     guests: dict[str, KnownDevice] = {}
     for share in share_vaults(vault):
-        for device, unaccepted in device_removal.count_unaccepted(share.memory).items():
+        for device, unaccepted in removal.count_unaccepted(share.memory).items():
             removed = share.membership.removed.get(device)
             if removed is not None and device not in vault.membership.removed:
                 before = guests[device].unaccepted if device in guests else None
@@ -285,7 +285,7 @@ def remove(ws: Workspace, name_or_words: str) -> DeviceRemoval:
             removed.append((request.name, request.keys.words))
         else:
             member = vault.membership.members[device]
-            device_removal.remove(vault, [device]).commit()
+            removal.remove(vault, [device]).commit()
             removed.append((member.name, member.keys.words))
         done.append(remote.name)
         return True
@@ -378,7 +378,7 @@ def recovery_code(ws: Workspace, name: str | None = None) -> RecoveryCode:
         change.add(Admit, device=keys, name=_RECOVERY, admin=True, role="recovery", possession=secret.possession)
         change.wrap(keys.age, change.wrapped(vault.ring()))
         if older:
-            device_removal.remove(vault, older, change)
+            removal.remove(vault, older, change)
         change.commit()
         codes.append(RecoveryCode(code, remote.name, bool(older)))
         return True

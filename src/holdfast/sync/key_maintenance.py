@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Final
 
-from holdfast.sync import authority, create_vault, device_removal, join_vault, vault_shares
+from holdfast.sync import create_vault, event_rights, join_vault, removal, vault_shares
 from holdfast.sync.protocol import entries, sealing
 from holdfast.sync.protocol.ancestry import followed
 from holdfast.sync.protocol.entries import Admit, EntryHeader, Invite, Remove, Rename
@@ -70,7 +70,7 @@ def _follow_main_members(vault: Vault, main: Vault) -> None:
             change.wrap(member.keys.age, change.wrapped(vault.ring()))
         change.commit()
     if departed:
-        device_removal.remove(vault, departed).commit()
+        removal.remove(vault, departed).commit()
 
 
 def _end_unauthorized_invites(vault: Vault, main: Vault) -> None:
@@ -79,7 +79,9 @@ def _end_unauthorized_invites(vault: Vault, main: Vault) -> None:
     unauthorized = [
         invite.hash
         for invite in members.invites
-        if invite.live and invite.by != members.founder and not authority.may_share(main, invite.by, members.session)
+        if invite.live
+        and invite.by != members.founder
+        and not event_rights.may_share(main, invite.by, members.session)
     ]
     if unauthorized:
         vault_shares.end_invites(vault, unauthorized)

@@ -1,6 +1,6 @@
 """Pull: read new heads and their packs, and store every event that a member rightly vouches for.
 
-Nothing is read of removed devices and revoked guests; see `device_removal`. Whatever is wrong stays at the remote and
+Nothing is read of removed devices and revoked guests; see `removal`. Whatever is wrong stays at the remote and
 is reported, and everything else is stored: one bad pack does not stop the others.
 """
 
@@ -19,7 +19,7 @@ from holdfast.core.view import text_value
 from holdfast.store import origin
 from holdfast.store.store_copy import is_refused, refusal
 from holdfast.sync import provenance
-from holdfast.sync.authority import NOT_YET_READ, Authority, RefusedEvents
+from holdfast.sync.event_rights import NOT_YET_READ, EventRights, RefusedEvents
 from holdfast.sync.outbox import may_vouch
 from holdfast.sync.protocol import packs
 from holdfast.sync.protocol.heads import HeadName, IndexedPack, PublishedHead, SignedHead
@@ -53,7 +53,7 @@ class Pull:
         self.wanted: dict[str, set[tuple[int, int]]] = {}
         # The newest head of ours that any member reports to have seen.
         self.own_seen = 0
-        # Packs with events that can be judged only when everything is read: see `authority.NOT_YET_READ`.
+        # Packs with events that can be judged only when everything is read: see `event_rights.NOT_YET_READ`.
         self._dependent: list[tuple[str, SignedHead, IndexedPack]] = []
         self._everything_read = False
 
@@ -128,7 +128,7 @@ class Pull:
         except HoldfastError as error:
             return self._note_unreadable(head, pack, cursor, error)
         vouched = [stretch for stretch in stretches if self._is_vouched(stretch, name)]
-        accepted, refused = Authority(vault, everything_read=self._everything_read).accept(vouched)
+        accepted, refused = EventRights(vault, everything_read=self._everything_read).accept(vouched)
         try:
             return self._store(signed, pack, cursor, accepted, refused)
         except Damaged as error:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from holdfast.core.errors import Invalid, Unreachable
-from holdfast.sync import device_removal, retired_writers
+from holdfast.sync import removal, retired_writers
 from holdfast.sync.outbox import Batch, Outbox, sign_stretches
 from holdfast.sync.protocol import heads, packs, sealing
 from holdfast.sync.protocol.heads import HeadName, IndexedPack, PublishedHead, SeenHead, WantedPushes
@@ -215,7 +215,7 @@ class Publisher:
             batch = self._outbox.next(self.own, events=events)
             adopted, more_to_adopt = self._outbox.streams_to_adopt()
             if batch.purge:
-                device_removal.erase_unaccepted(self.vault, batch.purge)
+                removal.erase_unaccepted(self.vault, batch.purge)
                 retired_writers.rewrite(self, self._listing, batch.purge)
             to_repack = repacked | self._packs_with(batch.purge)
             head_changed = self.own.tips != self.tips() or self.own.wanting != self._unread_pushes()

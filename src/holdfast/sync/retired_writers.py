@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.core.envelope import Event
 from holdfast.core.errors import HoldfastError
-from holdfast.sync import device_removal
+from holdfast.sync import removal
 from holdfast.sync.outbox import sign_stretches
 from holdfast.sync.protocol import heads, packs, sealing
 from holdfast.sync.protocol.heads import HeadName, IndexedPack, PublishedHead
@@ -325,8 +325,8 @@ def _purge_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
     True when nothing is left to accept: all that the head names was read and is in the log.
     """
     known = True
-    author, bytes_left = device_removal.RemovedAuthor(vault, device), _MAX_SEARCHED_BYTES
-    erased: dict[str, device_removal.ErasedEvents] = {}
+    author, bytes_left = removal.RemovedAuthor(vault, device), _MAX_SEARCHED_BYTES
+    erased: dict[str, removal.ErasedEvents] = {}
     for pack in head.packs:
         bytes_left -= pack.size
         if bytes_left < 0:
@@ -339,10 +339,10 @@ def _purge_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
             known = False  # unreadable
             continue
         for session in {stretch.session for stretch in stretches} - erased.keys():
-            erased[session] = device_removal.find_erased(vault, session)
+            erased[session] = removal.find_erased(vault, session)
         known = known and all(len(_stored_events(vault, stretch)) == len(stretch.events) for stretch in stretches)
         without_erased = [
-            (stretch, device_removal.without_erased(erased[stretch.session], stretch.events)) for stretch in stretches
+            (stretch, removal.without_erased(erased[stretch.session], stretch.events)) for stretch in stretches
         ]
         if all(list(stretch.events) == events for stretch, events in without_erased):
             continue
@@ -351,7 +351,7 @@ def _purge_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
                 stored = {known.hash for known in _stored_events(vault, stretch)}
                 unknown = [event for event in events if event.hash not in stored]
                 if unknown and author.objection(stretch) is None:
-                    device_removal.add_unaccepted(
+                    removal.add_unaccepted(
                         vault.memory, transaction, stretch.session, stretch.writer, device, unknown
                     )
             vault.memory.write(transaction, True, "purged", pack.name)

@@ -18,14 +18,14 @@ from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.core.text import printable, shorten
 from holdfast.store import origin
 from holdfast.sync import (
-    authority,
     create_vault,
-    device_removal,
+    event_rights,
     join_vault,
     key_maintenance,
     open_vault,
     provenance,
     remote_list,
+    removal,
     retired_writers,
     session_status,
     shared_with_me,
@@ -202,7 +202,7 @@ def sync_vault(
     report = SyncReport()
     report.add(_sync_one_vault(main, listed, None, progress, patient=patient, put_back=put_back))
     for share in vault_shares.followed_shares(main) if main.membership.is_member(main.me) else ():
-        if not authority.may_share(main, share.by, share.session):
+        if not event_rights.may_share(main, share.by, share.session):
             main.report.reject("", name_of(main, share.by), _MAY_NOT_SHARE)
             continue
         vault = vault_shares.open_share(main, share.vault, share.founding)
@@ -269,12 +269,12 @@ def _exchange(
     vault.reject_entries()
     if main is not None and not vault.membership.is_admin(vault.me) and _has_foreign_devices(vault):
         return None, False
-    device_removal.apply_removals(vault, lambda: _other_vaults(vault, main))
+    removal.apply_removals(vault, lambda: _other_vaults(vault, main))
     if vault.membership.session is None and vault.membership.is_member(vault.me):
         provenance.announce_origins(vault)
     pull.packs()
-    authority.settle_guests(vault)
-    device_removal.remember_unread(vault, listing)
+    event_rights.settle_guests(vault)
+    removal.remember_unread(vault, listing)
     if pull.own_seen > push.own.counter:
         # Others have seen newer heads of ours than this store knows, although the remote does not show them.
         push.renew()
@@ -314,7 +314,7 @@ def _exchange(
 
 def _has_foreign_devices(share: Vault) -> bool:
     """Whether foreign devices are in a share of ours; nothing is exchanged with it then."""
-    foreign = authority.has_foreign_devices(share)
+    foreign = event_rights.has_foreign_devices(share)
     if foreign:
         session = str(share.membership.session)[:8]
         share.report.reject(

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.sync import authority, create_vault, device_removal, join_vault, provenance
+from holdfast.sync import create_vault, event_rights, join_vault, provenance, removal
 from holdfast.sync.protocol import entries, sealing, wraps
 from holdfast.sync.protocol.entries import Admit, Invite, Rename, ShareEntry, Uninvite, VaultFounded
 from holdfast.sync.protocol.membership import SharedSession, VaultMember
@@ -39,7 +39,7 @@ _SECRET_LENGTH: Final = 32
 def find_share(main: Vault, session: str) -> Vault | None:
     """The vault of a shared session, as this device knows it; None when it was never shared here."""
     for share in main.membership.shares:
-        if share.session == session and authority.may_share(main, share.by, session):
+        if share.session == session and event_rights.may_share(main, share.by, session):
             return open_share(main, share.vault, share.founding)
     return None
 
@@ -129,7 +129,7 @@ def end_invites(vault: Vault, invites: Iterable[str]) -> None:
     for name in sorted(ended):
         change.add(Uninvite, invite=name)
     guests = [device for device, member in vault.membership.members.items() if member.invite in ended]
-    device_removal.remove(vault, guests, change).commit()
+    removal.remove(vault, guests, change).commit()
 
 
 # ── at the other end ─────────────────────────────────────────────────────────────────────────────────────

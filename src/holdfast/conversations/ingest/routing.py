@@ -1,4 +1,5 @@
-"""Decide which session a conversation belongs to: one rule for hooks and for transcripts.
+"""Decide which session a conversation belongs to that hooks report; `backfill.placement` places transcripts by the
+same rule.
 
 A person who starts or resumes a session means the next conversations in that work tree: they join it. Otherwise each
 conversation is its own session. What a conversation reports before it has a session is kept in a file.

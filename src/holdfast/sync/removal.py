@@ -1,4 +1,4 @@
-"""Remove a device, or a guest whose share was revoked, and withdraw its unaccepted events from the log.
+"""Remove a device, or revoke a guest, and withdraw its unaccepted events from the log.
 
 The entry says how far each of its streams was accepted. Every device withdraws later events, so that all have the
 same log. They are not lost: they are kept outside the log as unaccepted, or stay unread at the remote, until an admin
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.core.envelope import Event
 from holdfast.core.event_data import collect_erasures
-from holdfast.sync import authority
+from holdfast.sync import event_rights
 from holdfast.sync.outbox import ERASING
 from holdfast.sync.protocol import entries, packs
 from holdfast.sync.protocol.entries import Admit, Cut, Remove
@@ -255,7 +255,7 @@ class RemovedAuthor:
         invalid = {entry_hash for entry_hash, _ in vault.membership.rejected} | set(vault.membership.waiting)
         self._admin = device == vault.membership.founder
         self._own = self._admin
-        self._authority = authority.Authority(vault, everything_read=True)
+        self._rights = event_rights.EventRights(vault, everything_read=True)
         for entry_hash, signed in vault.known.items():
             entry = entries.read(signed.payload)
             if isinstance(entry, Admit) and entry.device.id == device and entry_hash not in invalid:
@@ -272,8 +272,8 @@ class RemovedAuthor:
             return "it is signed by a device that does not belong to the vault"
         if not verify(self._signing, STREAM, message, stretch.signature):
             return "a signature in it is wrong"
-        author = self._authority.author(stretch.session, stretch.writer, stretch.device)
-        forbidden = None if author is None else self._authority.objection(stretch, author)
+        author = self._rights.author(stretch.session, stretch.writer, stretch.device)
+        forbidden = None if author is None else self._rights.objection(stretch, author)
         if forbidden is not None:
             return forbidden
         if certifies(stretch.writer, self._signing) or (not is_certified(stretch.writer) and self._own):

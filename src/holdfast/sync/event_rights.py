@@ -1,4 +1,6 @@
-"""Decide which deletions and erasures of other devices are obeyed.
+"""Decide which events of other devices count: deletions, erasures, and what guests may not write.
+
+Whether anything of a device is read is decided by `Vault.takes_part`.
 
 An event may be erased by its author or by an admin of the vault that owns the session. A session may be deleted by
 such an admin or by the device that started it. What counts is who wrote the event: an admin that passes it on,
@@ -64,7 +66,7 @@ class StreamAuthor(NamedTuple):
     voucher: str
 
 
-class Authority:
+class EventRights:
     """Judges what the members of a vault wrote, during one pull."""
 
     def __init__(self, vault: Vault, *, everything_read: bool = False) -> None:
@@ -262,8 +264,8 @@ class Authority:
 def settle_guests(vault: Vault) -> None:
     """Record which streams are guests', and withdraw guests' events that replace those of others.
 
-    `Authority` refuses such an event when the other one is known by then. When the guest's came first, its stream is
-    withdrawn from there on as soon as the other one arrives: all devices end up with the same events.
+    `EventRights` refuses such an event when the other one is known by then. When the guest's came first, its stream
+    is withdrawn from there on as soon as the other one arrives: all devices end up with the same events.
     """
     if vault.membership.session is None:
         _settle_announced_guests(vault)
