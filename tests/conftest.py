@@ -1,4 +1,4 @@
-"""What every test shares: how hard property tests try, and an environment that is nobody's."""
+"""What every test shares: the number of examples of property tests, and an empty home and environment."""
 
 from __future__ import annotations
 
@@ -23,42 +23,47 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 TORTURE = "HOLDFAST_TORTURE"
-# What nobody sees need not be painted well: drawing by software is most of what a browser costs here.
-LIGHT = ("--disable-gpu", "--disable-software-rasterizer", "--disable-extensions", "--disable-background-networking")
-ROOM = 2 << 30  # bytes; what all workers have there at once is a small part of it
-_OURS = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
+# Rendering in software is most of the cost of a browser without a GPU.
+_CHROMIUM_OPTIONS = (
+    "--disable-gpu",
+    "--disable-software-rasterizer",
+    "--disable-extensions",
+    "--disable-background-networking",
+)
+_MIN_FREE_MEMORY = 2 << 30  # bytes in /dev/shm; all workers together use a small part of it
+_IN_CI = bool(os.environ.get("HOLDFAST_CI"))  # tests run with an empty environment
 # The agents' own programs are large and run on request only: `make real-agents`.
 collect_ignore = [] if os.environ.get("HOLDFAST_REAL_AGENTS") else ["real"]
 
-# The caller may keep no bytecode; here hundreds of processes are started, and each would compile all of it anew.
+# Hundreds of processes are started: without bytecode each would compile everything again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Whoever runs the tests may be an agent: its conversation is not that of the commands that are tried here.
+# An agent may run the tests: its conversation is not that of the commands under test.
 for _name in ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"):
     os.environ.pop(_name, None)
 sys.dont_write_bytecode = False
 
 
-def _scratch_in_memory() -> None:
-    """Nothing here has to survive: half of the time would be waiting for a disk. Torture goes to the real one."""
+def _use_memory_for_temporary_files() -> None:
+    """Waiting for a disk would take half of the time. Torture uses the real disk."""
     memory = "/dev/shm"
     if not os.path.isdir(memory) or not os.access(memory, os.W_OK) or os.environ.get(TORTURE):
         return
-    there = os.statvfs(memory)
+    status = os.statvfs(memory)
     # Some tests start programs that they have written.
-    if there.f_bavail * there.f_frsize >= ROOM and not there.f_flag & os.ST_NOEXEC:
+    if status.f_bavail * status.f_frsize >= _MIN_FREE_MEMORY and not status.f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", memory)
-        # Also what asks for a directory itself, as properties do for each example, and what is started.
+        # For tests that make directories themselves, and for the processes they start.
         if "TMPDIR" not in os.environ:
             os.environ["TMPDIR"] = tempfile.tempdir = memory
 
 
-_scratch_in_memory()
+_use_memory_for_temporary_files()
 processes.reset_signals()
 processes.limit_waits()
-# Nothing that is collected can be given up again: see below, where it is set aside.
+# Collected tests are never garbage: pytest_collection_finish freezes them.
 gc.disable()
 
-# Failing assertions of the exported suite say what they compared, like those of any test.
+# Assertions in the exported suites show the compared values, like those of any test.
 pytest.register_assert_rewrite(
     "holdfast.conversations.conformance",
     "holdfast.formats.conformance",
@@ -66,8 +71,8 @@ pytest.register_assert_rewrite(
     "holdfast.sync.remotes.conformance",
 )
 
-# Machines that run tests are busy: a slow example says nothing about the code, so no deadlines.
-# The usual run takes the same examples each time, so that it says something about the change; torture explores.
+# No deadlines: on a busy machine a slow example says nothing about the code.
+# The default run takes the same examples each time, so that a failure is due to the change; torture explores.
 settings.register_profile(
     "fast",
     deadline=None,
@@ -85,7 +90,7 @@ _stderr = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """While a test runs, standard error is a file that nobody sees if the test never ends."""
+    """Keep the real standard error: what a test that hangs printed to the captured one is never shown."""
     with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         config.stash[_stderr] = os.dup(2)
 
@@ -98,23 +103,23 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Ten thousand tests stay until the end: looking for garbage among them again and again finds none."""
+    """Exclude ten thousand tests from every later garbage collection."""
     gc.collect()
     gc.freeze()
     gc.enable()
 
 
 @pytest.fixture(scope="session")
-def nobodys_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The homes, one after another. Counted here: who has a number made looks at all that are there, each time."""
+def empty_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Paths of homes, numbered here: pytest would list all existing ones for each new number."""
     homes = tmp_path_factory.mktemp("homes")
     return (homes / str(number) for number in count())
 
 
 @pytest.fixture(autouse=True)
-def nobodys_environment(nobodys_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of its own, and none of the caller's settings: no test can read or harm what a person keeps."""
-    home = next(nobodys_homes)
+def empty_home(empty_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own and none of the caller's settings: no test can read or change a person's files."""
+    home = next(empty_homes)
     home.mkdir(mode=0o700)
     for name in list(os.environ):
         if (name.startswith("HOLDFAST_") and name != TORTURE) or name.startswith("XDG_") or name == "NO_COLOR":
@@ -125,10 +130,10 @@ def nobodys_environment(nobodys_homes: Iterator[Path], monkeypatch: pytest.Monke
 
 
 @contextmanager
-def _nobodys_loop(item: pytest.Item) -> Iterator[None]:
-    """What drives the browser leaves its loop in this thread until the end: tests without one must not find it.
+def _without_browser_loop(item: pytest.Item) -> Iterator[None]:
+    """Hide Playwright's event loop, which stays set in this thread, from tests without a browser.
 
-    Not while things are taken down: what others used before, and needs the loop, may be among them.
+    Not during teardown, which may need the loop.
     """
     loop = asyncio._get_running_loop()
     if loop is None or "browser" in getattr(item, "fixturenames", ()):
@@ -143,28 +148,28 @@ def _nobodys_loop(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    with _nobodys_loop(item):
+    with _without_browser_loop(item):
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    with _nobodys_loop(item):
+    with _without_browser_loop(item):
         return (yield)
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """The Chromium of this machine, for the dashboard."""
+    """The Chromium of this machine, for tests of the dashboard."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-    program = next((found for name in names if (found := shutil.which(name))), None)
+    program = next((path for name in names if (path := shutil.which(name))), None)
     if program is None:
-        if _OURS:
+        if _IN_CI:
             pytest.fail("there is no Chromium: .ci/run installs it")
         pytest.skip("there is no Chromium on the PATH")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", *LIGHT])
-        yield made
-        made.close()
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", *_CHROMIUM_OPTIONS])
+        yield browser
+        browser.close()

@@ -15,9 +15,9 @@ from tests.support.command_line import Calling
 
 @pytest.fixture
 def call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], nobodys_environment: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], empty_home: Path
 ) -> Calling:
-    monkeypatch.setenv("HOME", str(nobodys_environment))
+    monkeypatch.setenv("HOME", str(empty_home))
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     return Calling(tmp_path, monkeypatch, capsys)
 

@@ -23,9 +23,9 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 @pytest.fixture
-def settings(nobodys_environment: Path) -> Path:
+def settings(empty_home: Path) -> Path:
     """Claude Code's settings in a temporary home."""
-    path = nobodys_environment / ".claude" / "settings.json"
+    path = empty_home / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text('{\n    "model": "opus"\n}\n')
     return path
@@ -123,15 +123,15 @@ def test_connect_no_mcp_omits_the_server(cli: Calling, settings: Path, monkeypat
 
 
 @pytest.mark.usefixtures("settings")
-def test_connect_shows_the_place_of_the_server(cli: Calling, nobodys_environment: Path) -> None:
+def test_connect_shows_the_place_of_the_server(cli: Calling, empty_home: Path) -> None:
     """On one line, however many lines are new, and also where the person configured it."""
     output = cli("connect", "claude", "opencode").out
-    assert f"  server holdfast in {nobodys_environment / '.claude.json'}\n" in output
-    assert f"  server holdfast in {nobodys_environment / '.config' / 'opencode' / 'opencode.json'}\n" in output
+    assert f"  server holdfast in {empty_home / '.claude.json'}\n" in output
+    assert f"  server holdfast in {empty_home / '.config' / 'opencode' / 'opencode.json'}\n" in output
     assert "server holdfast" not in cli("connect", "codex", "--no-mcp").out
-    program = nobodys_environment / "holdfast"
+    program = empty_home / "holdfast"
     program.write_text("")
-    theirs = nobodys_environment / ".cursor" / "mcp.json"
+    theirs = empty_home / ".cursor" / "mcp.json"
     theirs.parent.mkdir()
     theirs.write_text(json.dumps({"mcpServers": {"mine": {"command": str(program), "args": ["mcp"]}}}))
     output = cli("connect", "cursor").out
@@ -141,9 +141,9 @@ def test_connect_shows_the_place_of_the_server(cli: Calling, nobodys_environment
     assert "that entry is yours, and stays" in cli("disconnect", "cursor").out
 
 
-def test_failed_connect_leaves_no_connection(cli: Calling, nobodys_environment: Path) -> None:
+def test_failed_connect_leaves_no_connection(cli: Calling, empty_home: Path) -> None:
     """Links form a circle; `agents` and `doctor` know of no connection."""
-    servers = nobodys_environment / ".cursor" / "mcp.json"
+    servers = empty_home / ".cursor" / "mcp.json"
     servers.parent.mkdir()
     servers.symlink_to(servers)
     assert cli.refused(1, "connect", "cursor")["file"] == str(servers)
@@ -160,9 +160,9 @@ def test_connect_accepts_every_connectable_agent() -> None:
     assert offered["hook"] == offered["backfill"] == NAMES
 
 
-def test_claude_desktop_is_connected_and_disconnected_by_name(cli: Calling, nobodys_environment: Path) -> None:
+def test_claude_desktop_is_connected_and_disconnected_by_name(cli: Calling, empty_home: Path) -> None:
     """It has no hooks, no backfill and no project scope."""
-    config = nobodys_environment / ".config" / "Claude" / "claude_desktop_config.json"
+    config = empty_home / ".config" / "Claude" / "claude_desktop_config.json"
     config.parent.mkdir(parents=True)
     config.write_text('{"globalShortcut": ""}')
     assert "holdfast connect claude-desktop" in cli("agents").out

@@ -134,10 +134,10 @@ def _transcript(project: Path, prompts: int) -> Path:
 
 @pytest.mark.parametrize("was_there", [False, True])
 def test_guest_counts_do_not_take_the_tokens_of_our_conversation(
-    guested: OverlappingSessions, nobodys_environment: Path, was_there: bool
+    guested: OverlappingSessions, empty_home: Path, was_there: bool
 ) -> None:
     """One that only the guest named, and one that was in the shared session before we moved it."""
-    guested.patch.setenv("HOME", str(nobodys_environment))
+    guested.patch.setenv("HOME", str(empty_home))
     path = _transcript(guested.project, 1)
     guested.say("UserPromptSubmit", prompt="Step 0")
     own = str(guested.document("history")["sessions"][0]["id"])
@@ -163,9 +163,9 @@ def test_guest_counts_do_not_take_the_tokens_of_our_conversation(
 
 
 def test_backfilled_fork_ignores_a_parent_that_only_a_guest_named(
-    guested: OverlappingSessions, nobodys_environment: Path
+    guested: OverlappingSessions, empty_home: Path
 ) -> None:
-    guested.patch.setenv("HOME", str(nobodys_environment))
+    guested.patch.setenv("HOME", str(empty_home))
     guested.sync("laptop", "guest")
     guested.record("guest", guested.shared, [(guested.began + MINUTE, NativeLinked(agent="claude", id="parent"))])
     guested.sync("guest", "laptop")

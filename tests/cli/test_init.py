@@ -19,11 +19,11 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def cli(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], nobodys_environment: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], empty_home: Path
 ) -> Calling:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    (nobodys_environment / ".claude").mkdir()
-    (nobodys_environment / ".codex").mkdir()
+    (empty_home / ".claude").mkdir()
+    (empty_home / ".codex").mkdir()
     return Calling(tmp_path, monkeypatch, capsys)
 
 
@@ -98,9 +98,9 @@ def test_init_proposes_the_script_for_hooks_of_the_project(cli: Calling) -> None
     assert document["problems"] == []
 
 
-def test_init_connects_the_other_agents_when_one_fails(cli: Calling, nobodys_environment: Path) -> None:
+def test_init_connects_the_other_agents_when_one_fails(cli: Calling, empty_home: Path) -> None:
     """The exit code and a sentence say so."""
-    (nobodys_environment / ".claude" / "settings.json").write_text("{")
+    (empty_home / ".claude" / "settings.json").write_text("{")
     done = cli("init", "--yes", "--json")
     document = json.loads(done.out)
     assert done.code == 1

@@ -16,10 +16,10 @@ import pytest
 
 PROGRAMS = Path(__file__).parents[2] / ".inspector" / "node_modules" / ".bin"
 PATIENCE = 60.0
-_OURS = bool(os.environ.get("HOLDFAST_CI"))  # read at import: tests run with an empty environment
+_IN_CI = bool(os.environ.get("HOLDFAST_CI"))  # read at import: tests run with an empty environment
 
 pytestmark = pytest.mark.skipif(
-    not _OURS and not (PROGRAMS / "mcp-inspector").exists(), reason="the MCP inspector is not here: make inspector"
+    not _IN_CI and not (PROGRAMS / "mcp-inspector").exists(), reason="the MCP inspector is not here: make inspector"
 )
 
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 BUCKET: Final = "vaults"
-_OURS: Final = bool(os.environ.get("HOLDFAST_CI"))  # read at import: tests run with an empty environment
+_IN_CI: Final = bool(os.environ.get("HOLDFAST_CI"))  # read at import: tests run with an empty environment
 _PORTS: Final = (
     "s3.port", "s3.port.grpc", "master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port",
     "filer.port.grpc", "admin.port", "admin.port.grpc",
@@ -122,7 +122,7 @@ def _skip_or_fail(reason: str) -> NoReturn:
     """Skip where the program is missing; fail where Holdfast itself is checked: nothing is skipped silently there."""
     import pytest
 
-    if _OURS:
+    if _IN_CI:
         pytest.fail(reason)
     pytest.skip(reason)
 

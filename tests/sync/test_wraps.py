@@ -33,7 +33,7 @@ from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import DeviceKeys, new_box
 
 pyrage = import_module("pyrage")  # it has no types
-OURS = bool(os.environ.get("HOLDFAST_CI"))  # read at import: tests run with an empty environment
+IN_CI = bool(os.environ.get("HOLDFAST_CI"))  # read at import: tests run with an empty environment
 DEVICE = DeviceKeys.generate()
 BOX = new_box()[1]
 FULL = KeyWrap(
@@ -50,7 +50,7 @@ BARE = KeyWrap(vault="0f" * 32, founding=b"", keys=[])
 def program(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        if OURS:
+        if IN_CI:
             pytest.fail(f"{name} is not installed, and this run must not leave anything out")
         pytest.skip(f"{name} is not installed")
     return path
@@ -126,7 +126,7 @@ def test_ssh_key_opens_a_wrap(tmp_path: Path) -> None:
         blob = wrap(public, FULL)
         assert unwrap(blob, identities) == FULL
         assert public.startswith(recipient_of(identities[0]) + " ")
-        if shutil.which("age") or OURS:
+        if shutil.which("age") or IN_CI:
             done = subprocess.run(
                 [program("age"), "-d", "-i", str(path)], input=blob, capture_output=True, check=True
             )

