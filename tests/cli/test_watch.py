@@ -335,10 +335,10 @@ def test_crash_of_watch_shows_its_error_in_the_shell(terminal: Terminal, holdfas
         "import sys\n"
         "from holdfast.cli.watch import loop\n"
         "from holdfast.cli.main import main\n"
-        "real = loop.press\n"
-        "def press(scene, key, page):\n"
+        "real = loop.handle_key\n"
+        "def handle_key(scene, key, page):\n"
         "    return real(scene, key, page) if key.text != 'x' else 1 / 0\n"
-        "loop.press = press\n"
+        "loop.handle_key = handle_key\n"
         "sys.exit(main(['watch']))\n"
     )
     before = terminal.mode("before")

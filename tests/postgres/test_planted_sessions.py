@@ -161,7 +161,7 @@ def test_copy_to_a_server_adds_nothing_to_a_members_row_with_an_own_id(
     with closing(team.store("anna")) as server:
         for _ in range(2):
             (left,) = (item for item in copy(home, server).left_out if item.session == session)
-            assert "another member's" in left.reason or "not united" in left.reason
+            assert "another member's" in left.reason or "not merged" in left.reason
     assert not any(SECRET.encode() in data for data in data_visible_to_bob(team, session))
 
 
@@ -227,7 +227,7 @@ def test_sync_adds_nothing_to_a_members_row_with_an_own_id(team: Team, tmp_path:
     there.own_device.start(other)
     there.own_device.sync()
     assert any(
-        session[:8] in item.reason and "another member's" in item.reason for item in there.on_server.sync().rejected
+        session[:8] in item.reason and "another member of" in item.reason for item in there.on_server.sync().rejected
     )
     settle([there.on_server, there.own_device])
     assert data_visible_to_bob(team, session) == []

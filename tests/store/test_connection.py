@@ -109,7 +109,7 @@ def test_open_follows_a_symlinked_directory(path: Path, tmp_path: Path) -> None:
 def test_open_reports_an_empty_file_as_damage(path: Path) -> None:
     """A truncated file is not a new store."""
     os.truncate(path, 0)
-    assert "truncated" in refused(path, Damaged, 6).message
+    assert "empty" in refused(path, Damaged, 6).message
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 99, 100, 511, 512, 4095, 4096, 4097, 8192, 3 * PAGE + 7])

@@ -30,10 +30,10 @@ from holdfast.store.interface import (
 
 OWNER_REPAIRS: Final = "its owner repairs it: holdfast doctor --repair"
 OTHERS_DAMAGE: Final = "holdfast doctor --repair sets such events aside"
-ANOTHER: Final = "one of the two is your own, the other one came through somebody's share: they are not united"
+ANOTHER: Final = "one of the two is your own, the other one came through somebody's share: the two are not merged"
 _HIDDEN: Final = "it is there already, from somebody who does not share it with you"
 _OTHERS: Final = "it is there already, and another member's: nothing is added to it, also where they let you write"
-IS_OTHERS: Final = "one of the two is your own, the other one is another member's: they are not united"
+IS_OTHERS: Final = "one of the two is your own, the other one is another member's: the two are not merged"
 
 
 def refusal(target: Store, session: str) -> str:

@@ -122,7 +122,7 @@ def _repair_rows(
         )
     )
     for (name,) in emptied:
-        report.append(f"Session {name.decode(errors='backslashreplace')}: none of its events could be saved.")
+        report.append(f"Session {name.decode(errors='backslashreplace')}: its events could not be saved.")
     run("UPDATE events SET double = 0 WHERE double IS NOT 0")
     run("DELETE FROM facts WHERE name = 'clock'")  # earlier versions kept the largest clock of all sessions there
     known = {row[0] for row in run("SELECT name FROM facts WHERE name LIKE 'aside:%'")}
