@@ -59,7 +59,8 @@ def test_every_file_of_sync_is_private(sandbox_with_umask: SyncSandbox) -> None:
     sandbox_with_umask.restore_stage("busy")
     assert sandbox_with_umask.at("a", call=[*BACKGROUND, sandbox_with_umask.home]).code == 0
     assert os.path.exists(os.path.join(sandbox_with_umask.home, "sync.last"))
-    assert sandbox_with_umask.at("a", call=["holdfast.sync.background", "_leave_request", sandbox_with_umask.home]).code == 0
+    leave_request = ["holdfast.sync.background", "_leave_request", sandbox_with_umask.home]
+    assert sandbox_with_umask.at("a", call=leave_request).code == 0
     assert os.path.exists(os.path.join(sandbox_with_umask.home, "sync.wanted"))
     assert wrong_modes(*sandbox_with_umask.homes.values(), sandbox_with_umask.remote) == []
 

@@ -171,7 +171,8 @@ def test_writer_id_of_another_member_is_refused_or_renewed(shared: Shared) -> No
     """As after a database was lost, and a member restored their events."""
     first = first_event_of_anna(shared)
     made = [first.writer]
-    facts: dict[str, Any] = {"writer": lambda: made[-1], "wall": Ticks(), "installation": lambda _: "lost home of bob"}
+    facts: dict[str, Any] = {"writer": lambda: made[-1], "wall": Ticks()}
+    facts["installation"] = lambda _: "lost home of bob"
     address = shared.team.address("bob", "shop")
     with (
         closing(PostgresStore(address, **facts)) as store,
