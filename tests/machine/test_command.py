@@ -392,19 +392,33 @@ def test_command_runs_in_another_thread_without_handlers() -> None:
     assert outcomes[0].code == 6
 
 
+class FakeChild(list[int]):
+    """The signals that it was sent."""
+
+    def send(self, number: int) -> None:
+        self.append(number)
+
+
 def test_signal_before_the_child_exists_is_forwarded_once_it_does() -> None:
-    class FakeChild(list[int]):
-        own_group = True
-
-        def send(self, number: int) -> None:
-            self.append(number)
-
     relay = command._Relay(None)
     child: Any = FakeChild()
     relay._on_signal(signal.SIGTERM, None)
     relay.attach(child)
     relay._on_signal(signal.SIGINT, None)
     assert child == [signal.SIGTERM, signal.SIGINT]
+
+
+def test_terminal_signal_while_the_child_starts_is_not_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child may have received it before we know of the child: on a busy machine, it received Ctrl-C twice."""
+    monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp())
+    relay = command._Relay(0)
+    child: Any = FakeChild()
+    relay._on_signal(signal.SIGQUIT, None)
+    relay.child_shares_group = True
+    relay._on_signal(signal.SIGINT, None)
+    relay._on_signal(signal.SIGTERM, None)
+    relay.attach(child)
+    assert child == [signal.SIGQUIT, signal.SIGTERM]
 
 
 # --- with a terminal -------------------------------------------------------------------------------

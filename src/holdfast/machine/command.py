@@ -63,8 +63,10 @@ def run_command(
     begun = monotonic_ns()
     kills_before = _memory_kills()
     with _terminal() as terminal, _Relay(terminal) as relay:
+        own_group = _own_group(timeout, terminal)
+        relay.child_shares_group = not own_group
         try:
-            child = _Child(argv, cwd, env, own_group=_own_group(timeout, terminal))
+            child = _Child(argv, cwd, env, own_group=own_group)
         except (OSError, ValueError) as error:
             return _start_failure(error, argv[0], cwd, env, begun)
         try:
@@ -223,6 +225,8 @@ class _Relay:
         self._terminal = terminal
         self._child: _Child | None = None
         self._early: list[int] = []
+        # Set when the child is about to start in our group: it may run long before this process does again.
+        self.child_shares_group = False
         self._before: dict[int, Callable[[int, FrameType | None], object] | int] = {}
 
     def __enter__(self) -> Self:
@@ -247,12 +251,14 @@ class _Relay:
             child.send(self._early.pop(0))
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if self._terminal_delivers(number):
+            return
         if self._child is None:
             self._early.append(number)
-        elif not self._terminal_delivers(self._child, number):
+        else:
             self._child.send(number)
 
-    def _terminal_delivers(self, child: _Child, number: int) -> bool:
+    def _terminal_delivers(self, number: int) -> bool:
         """Whether the terminal sent the signal to the child too: many programs take a second Ctrl-C as `now!`.
 
         A terminal sends Ctrl-C to every process of its foreground group, so while our group is in the foreground the
@@ -263,8 +269,8 @@ class _Relay:
         group. If we are the leader, the child has not received it.
         """
         if os.name != "posix":
-            return True  # a Windows console signals every attached process
-        if self._terminal is None or child.own_group:
+            return self._child is not None  # a Windows console signals every attached process
+        if self._terminal is None or not self.child_shares_group:
             return False
         try:
             is_foreground = os.tcgetpgrp(self._terminal) == os.getpgrp()
