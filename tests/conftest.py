@@ -76,7 +76,7 @@ pytest.register_assert_rewrite(
 settings.register_profile(
     "fast",
     deadline=None,
-    max_examples=50,
+    max_examples=30,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,

@@ -18,7 +18,7 @@ from tests.support.scale import scale
 from tests.sync.adversary import Three
 
 # RELIABILITY F16.
-COUNT = scale(25, 1_000, 10_000)
+COUNT = scale(10, 1_000, 10_000)
 
 
 class Adversary:
