@@ -161,7 +161,7 @@ def test_init_is_refused_without_createrole_or_create(postgres: Server) -> None:
             "SELECT pg_advisory_xact_lock(1212547073, ref::integer) FROM holdfast.installations",
             "process of this home",
         ),
-        ("LOCK TABLE holdfast.events IN SHARE ROW EXCLUSIVE MODE", "being divided"),
+        ("LOCK TABLE holdfast.events IN SHARE ROW EXCLUSIVE MODE", "being repartitioned"),
         ("SELECT pg_advisory_xact_lock(1212547074, lock) FROM generate_series(0, 1023) AS lock", "same session"),
         ("UPDATE holdfast.sessions SET goal = goal", "same session"),
     ],
@@ -190,7 +190,7 @@ def test_open_store_of_a_dismissed_member_refuses_to_write(team: Team) -> None:
         admin.dismiss(where, team.person)
         for about in (None, session):
             begun = store.transaction(about=about)
-            with pytest.raises(Refused, match="not a member of this vault any more") as caught, begun:
+            with pytest.raises(Refused, match="no longer a member of this vault") as caught, begun:
                 pass
             assert "store admit" in str(caught.value.hint)
 

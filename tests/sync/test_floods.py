@@ -509,7 +509,7 @@ def test_removal_arrives_when_its_ancestors_return_among_invented_hashes(fleet: 
     fleet.ben.sync()
     fleet.ben.note("s1", "before")
     report = fleet.ben.sync()
-    assert any("An admin removed somebody" in note for note in report.notes)
+    assert any("An admin removed a device" in note for note in report.notes)
     fleet.anna.sync(put_back=True)
     fleet.ben.note("s1", "after")
     settle([fleet.ben, fleet.cleo, fleet.anna], 1)

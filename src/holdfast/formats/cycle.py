@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 WEEKS: Final = 6
 _MAX_WEEKS: Final = 52
 NO_SCOPE: Final = "Without a scope"
-_BEGIN: Final = "<!-- holdfast cycle: {}, {} weeks. What stands between these two comments is written anew. -->"
+_BEGIN: Final = "<!-- holdfast cycle: {}, {} weeks. The text between these two comments is replaced. -->"
 _END: Final = "<!-- end of the holdfast cycle -->"
 _SECTION: Final = re.compile(
     r"<!-- holdfast cycle: (\d{4}-\d\d-\d\d), (\d{1,2}) weeks\.[^\n]*-->\r?\n.*?" + re.escape(_END), re.DOTALL

@@ -68,7 +68,7 @@ class AgentNews(_RecordEntry):
     type: Annotated[Kind, Field(description="added, started: its kind, for instance backend-architect")] = ""
     task: Annotated[Text, Field(description="added, started: what it does")] = ""
     blocking_on: Annotated[Name, Field(description="added, started: the agent it waits for")] = ""
-    background: Annotated[bool, Field(description="started: it does not hold the person up")] = False
+    background: Annotated[bool, Field(description="started: the person does not wait for it")] = False
     progress: Annotated[Fraction | None, Field(description="progressed: 0 to 1")] = None
     summary: Annotated[Text, Field(description="completed: what it did")] = ""
     tokens: Annotated[Count | None, Field(description="completed: tokens used")] = None
@@ -328,6 +328,6 @@ def record_tool(context: McpContext) -> Tool:
         description="Write down what happened in the session: agents (started, progressed, completed, failed…), "
         "tasks of the plan, decisions with their reasons, files changed, notes, context used, progress, a "
         "changed goal or scope (edit), pauses after the fact (away). Several at once in one call, which is "
-        "recorded whole or, if anything in it is refused, not at all: then mend that entry and send everything "
+        "recorded whole or, if anything in it is refused, not at all: then correct that entry and send everything "
         "again. Call it after each step that the next person or agent needs to know.",
     )  # fmt: skip

@@ -16,7 +16,7 @@ from holdfast.core.decode import decodable
 from holdfast.core.model import Context, Row, Session
 from holdfast.core.text import shorten
 from holdfast.core.times import format_duration
-from holdfast.core.wording import STATUS, count, one_line, percent
+from holdfast.core.wording import STATUS, one_line, percent
 from holdfast.formats import project_files
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.session import SessionHandle
@@ -35,7 +35,7 @@ class Trimmed(NamedTuple):
 
 
 def trim(session: Session, max_length: int) -> Trimmed:
-    """The document in about `room` characters of JSON."""
+    """The document in about `max_length` characters of JSON."""
     whole = msgspec.to_builtins(session)
     if _length(whole) <= max_length:
         return Trimmed(session, [])
@@ -145,7 +145,7 @@ def status_result(session: SessionHandle, notes: list[str], max_chars: int = MAX
 def most_urgent(attention: tuple[str, ...]) -> list[str]:
     shown = [shorten(sentence, _MAX_NOTE_LENGTH) for sentence in attention[:_MAX_NOTES]]
     more = len(attention) - len(shown)
-    return [*shown, f"And {count(more, 'more thing')}"] if more > 0 else shown
+    return [*shown, f"And {more} more"] if more > 0 else shown
 
 
 def short_rows(rows: list[Row]) -> list[Row]:
@@ -179,7 +179,7 @@ def headline(document: Session) -> str:
 
 def _status(session: Session | Row) -> str:
     status = STATUS.get(session.status, session.status)
-    return f"{status}, over" if session.over else status
+    return f"{status}, inactive" if session.over else status
 
 
 def row_line(row: Row) -> str:

@@ -92,7 +92,7 @@ class SessionTools:
                 if handle.keeper.place.root != keeper.place.root:
                     notes.append(_other_project_note(handle))
                 notes.extend(
-                    f"This place differs: {difference.detail}." + (f" {difference.fix}" if difference.fix else "")
+                    f"This work tree differs: {difference.detail}." + (f" {difference.fix}" if difference.fix else "")
                     for difference in resumed.differences
                 )
             notes += project_file_notes(handle.keeper, at_work=True)
@@ -202,7 +202,7 @@ class SessionTools:
 
 
 def _session_to_resume(keeper: Keeper, reference: str, *, outside_projects: bool) -> SessionHandle:
-    """`anywhere`: the server runs outside any project, so the session continues in its own work tree."""
+    """`outside_projects`: the server runs outside any project, so the session continues in its own work tree."""
     if reference not in ("", LATEST):
         named = keeper.session(reference)
         # A session of another project does not become current in this one.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _MAX_LINES: Final = 3  # lines of one kind; the rest are summed up
 _MAX_VERSIONS: Final = 500  # sessions whose versions are fetched at once; beyond that, each state is read
 _MAX_QUOTE: Final = 200  # characters of a quoted text
-_FAILED: Final = {"error": "failed", "timeout": "ran out of time", "interrupted": "was interrupted"}
+_FAILED: Final = {"error": "failed", "timeout": "timed out", "interrupted": "was interrupted"}
 
 
 class SessionCard(NamedTuple):

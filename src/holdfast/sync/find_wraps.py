@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _USELESS_NAMES: Final = "passed over"
 # Opened before, with keys that no entry named: retried, a few at a time.
 _TRIED_NAMES: Final = "tried"
-_UNNAMED_KEY: Final = "a key was left that no member of the vault named"
+_UNNAMED_KEY: Final = "a wrap holds a key that no membership entry names"
 _shuffled: Final = random.SystemRandom()
 
 

@@ -297,7 +297,7 @@ def advice(status: RemoteStatus, fingerprint: str) -> Iterator[tuple[str, str | 
         )
     if status.waiting and not status.confirmed:
         yield (
-            f"{count(status.waiting, 'earlier session')} held back until you confirm that the vault is yours",
+            f"{count(status.waiting, 'earlier session')} not sent until you confirm that the vault is yours",
             f"With the words that another of your devices shows: holdfast remote confirm {remote.name} WORDS",
         )
     if status.error is not None:

@@ -124,7 +124,7 @@ def _withdraw_unaccepted(vault: Vault, transaction: Transaction, withdrawn: dict
     for device, count in counts.items():
         vault.report.reject(
             "", name_of(vault, device),
-            f"{count} events were not yet accepted when the device was removed, and are held back",
+            f"{count} event{'s' * (count > 1)} not accepted before the device was removed",
         )  # fmt: skip
 
 
@@ -282,5 +282,5 @@ class RemovedAuthor:
         if not self._admin or any(
             certifies(stretch.writer, member.keys.signing) for member in members.members.values()
         ):
-            return "a device vouches in it for another one"
+            return "it contains a stream that its device may not vouch for"
         return None

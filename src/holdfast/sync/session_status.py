@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.sync.remote_list import KnownRemote
     from holdfast.workspace.workspace import Workspace
 
-_REMOVED: Final = "this device was removed from the vault: nothing is sent from here any more"
+_REMOVED: Final = "this device was removed from the vault: it no longer sends anything"
 _NO_KEYS: Final = "this device's keys are missing"
 _UNSENDABLE: Final = (
     "some events are signed by keys that this device does not have, and cannot be sent: holdfast doctor"

@@ -92,7 +92,7 @@ def share(
                 )
             if session in (main.memory.read(tuple[str, ...], "earlier") or ()):
                 raise Refused(
-                    "the session is held back until you confirm the vault",
+                    "the session is not sent until you confirm the vault",
                     hint=f"Compare its words on another device, then: holdfast remote confirm {remote.name}",
                     session=session,
                 )

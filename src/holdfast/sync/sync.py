@@ -171,20 +171,20 @@ def gc_paused() -> Iterator[None]:
 
 
 _SHARE_REVOKED: Final = (
-    "what others wrote recently cannot be opened here: the session may no longer be shared with you,"
+    "recent changes by others cannot be decrypted here: the session may no longer be shared with you,"
     " or, if you accepted it with --identity, accept it so again"
 )
 _MAY_NOT_SHARE: Final = "it shares a session that it neither started nor may decide over"
-_FOREIGN_OBJECT: Final = "somebody put a foreign object there, under a name that no object can have"
+_FOREIGN_OBJECT: Final = "the remote has a file whose name no object can have"
 _READ_ONLY_NOW: Final = (
     "The session {0} is read-only for you from now on; what you had sent by then is in it."
     " To continue with a copy of your own: holdfast fork {0}"
 )
 _WAITING_REMOVAL: Final = (
-    "An admin removed somebody, and the remote lacks entries before the removal: nothing is sent until it has them."
+    "An admin removed a device, but the remote lacks earlier membership entries: nothing is sent until they are back."
     " On a device of that admin: holdfast sync --put-back"
 )
-_LOCKED_OUT: Final = "what others wrote recently cannot be opened here: this device may have been removed"
+_LOCKED_OUT: Final = "recent changes by others cannot be decrypted here: this device may have been removed"
 
 
 def sync_vault(
@@ -222,7 +222,7 @@ def _refuse_emptied(main: Vault) -> None:
     if published and create_vault.is_missing(main.remote):
         raise Unreachable(
             "the vault is no longer at this remote",
-            hint="Is the disk mounted, is it the right place? If it was emptied for good: holdfast sync --put-back",
+            hint="Check that the disk is mounted and the address right. If it was emptied: holdfast sync --put-back",
         )
 
 
@@ -302,7 +302,7 @@ def _exchange(
         if vault.memory.status().place == "member":
             vault.report.note(_READ_ONLY_NOW.format(str(vault.membership.session)[:8]))
     elif vault.me in vault.membership.removed:
-        vault.report.note("This device was removed from the vault: nothing is sent from here any more.")
+        vault.report.note("This device was removed from the vault: it no longer sends anything.")
     vault.reject_planted()
     if pull.heads.locked_out:
         as_guest = vault.membership.session is not None and main is None

@@ -103,7 +103,7 @@ def _parse_moment(text: str) -> int:
 
 
 def hours_values(keeper: Keeper, reference: str) -> dict[str, object]:
-    """The form filled with the latest pause, which is most often the wrong one."""
+    """The form filled in with the latest pause, the one most often corrected."""
     session = keeper.session(reference).document()
     began, end = session.started_at or session.created_at, session.ended_at
     ended = keeper.now() if end is None else parse_time(end)
@@ -140,7 +140,7 @@ def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
         if any(difference.blocking for difference in _differences(work_tree, session)):
             raise NeedsDialog("resume", error) from None
         raise
-    more = [*sync_notes, *(f"This place differs: {difference.detail}." for difference in resumed.differences)]
+    more = [*sync_notes, *(f"This work tree differs: {difference.detail}." for difference in resumed.differences)]
     if resumed.interrupted:
         more.append(f"{count(len(resumed.interrupted), 'agent')} had been interrupted.")
     return answer("Resumed.", keeper, work_tree, more=tuple(more))

@@ -147,7 +147,7 @@ def _no_session(call: Call, paint: Paint, files: list[str]) -> Painted:
         document = latest.document()
         ago = Clock(call.keeper.now()).ago(document.updated_at)
         lines += [
-            paint.join("Or go on with the latest: ", paint.bold("holdfast continue")),
+            paint.join("Or continue the latest: ", paint.bold("holdfast continue")),
             paint.cut(paint.join("  ", paint.dim(f"{latest.id[:8]}, {ago}  "), document.goal), paint.width),
         ]
     lines += [paint.plain(sentence, lines=True) for sentence in files]
@@ -311,7 +311,7 @@ def watch(call: Call) -> None:
 
 
 def _set_agent_dirs(call: Call, keeper: Keeper) -> None:
-    """A keeper for a long life, that knows where agents keep their things."""
+    """Give a long-running keeper the directories of agent programs."""
     keeper.agent_dirs = call.agent_dirs(keeper)
 
 
@@ -347,7 +347,7 @@ def _paint_cards(call: Call, paint: Paint, cards: Sequence[SessionCard], *, alon
     columns = [
         Column("Session"), Column("Goal", weight=4, min_width=16), Column("Status"), Column("Done", "right"),
         Column("Worked", "right"), Column("Project", weight=1, min_width=8, max_width=24),
-        Column("Waits for you", weight=3),
+        Column("Waiting for you", weight=3),
     ]  # fmt: skip
     rows: list[list[str]] = [
         [paint.bold(card.session.id[:8]), card.session.goal, status_word(paint, card.session),

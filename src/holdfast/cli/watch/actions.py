@@ -47,7 +47,7 @@ def _resume(session: SessionHandle, name: str) -> list[str]:
     resumed = session.resume()
     lost = len(resumed.interrupted)
     sentences = [f"Resumed {name}" + (f"; {count(lost, 'agent was', 'agents were')} interrupted." if lost else ".")]
-    sentences += [f"This place differs: {difference.detail}." for difference in resumed.differences]
+    sentences += [f"This work tree differs: {difference.detail}." for difference in resumed.differences]
     return [*sentences, *sync_notes]
 
 
@@ -70,7 +70,7 @@ class BackgroundCall:
         threading.Thread(target=self._run, name="action", daemon=True).start()
 
     def ended(self, seconds: float = 0.0) -> bool:
-        """Whether it has ended; waits up to `within` seconds."""
+        """Whether it has ended; waits at most this long."""
         return self._ended.wait(seconds)
 
     def result(self) -> str:

@@ -164,7 +164,7 @@ class LockedTree:
         short = states[0].session[:8]
         self.tell(
             f"{path} showed session {short} as unfinished, but it is {status}: {_BECAME[outcome]}. "
-            f"To go on from it: holdfast start GOAL --continues {short}"
+            f"To continue it: holdfast start GOAL --continues {short}"
         )
         return True
 
@@ -219,7 +219,7 @@ def refuse_links(root: str, path: str) -> None:
         at = os.path.join(at, step)
         if os.path.islink(at):
             raise Refused(
-                "a link is in the place of a mirrored folder",
+                "a mirrored folder is a link",
                 hint="Move it away; Holdfast does not follow links there.",
                 operation="mirror",
                 file=at,

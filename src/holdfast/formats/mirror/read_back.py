@@ -354,8 +354,8 @@ def _make_current(ws: Workspace, imported: ImportedDocument, rules: Format) -> I
         if earlier is not None and unfinished and not ws.is_read_only(earlier.session):
             ws.recorder.within(transaction, earlier.session, replacement_events)
             ws.note(
-                f"The {rules.name} file contains another session, {imported.session[:8]}, "
-                f"which is now the current one. The previous one was put away: holdfast resume {earlier.session[:8]}"
+                f"The {rules.name} file contains another session, {imported.session[:8]}, which is now current. "
+                f"The previous one was paused and archived: holdfast resume {earlier.session[:8]}"
             )
         make_current(ws, transaction, imported.session)
     return imported

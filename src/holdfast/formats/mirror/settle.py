@@ -65,7 +65,7 @@ def _clear(locked_tree: LockedTree, layout: MirrorLayout, path: str) -> None:
 
 
 def _virtual_name(layout: MirrorLayout, path: str) -> str:
-    """A name that tells how to read the content: the kind of file in its folder."""
+    """A file name from which the reader knows the syntax."""
     return path + (".yaml" if layout.writes_itself else ".json")
 
 

@@ -72,7 +72,7 @@ def _refuse_alias_of_another(ws: Workspace, state: State, format_name: str) -> N
             raise Conflict(
                 f"somebody else gave session {state.session[:8]} the id of session {session[:8]} in {format_name}:"
                 f" {shorten(alias, 60)!a}",
-                hint=f"Go on with a copy of your own: holdfast fork {state.session[:8]}",
+                hint=f"Continue in a copy of your own: holdfast fork {state.session[:8]}",
                 session=state.session,
             )
 

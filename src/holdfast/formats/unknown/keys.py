@@ -181,7 +181,7 @@ def _add(meanings: Meanings, row: Keys | None, place: Place, key: str, value: Js
 
 
 def _walk_current(meanings: Meanings, value: Json, place: Place) -> bool:
-    """Walk the one session in progress of a list; returns whether there is one."""
+    """Read the one session in progress of a list; returns whether there is one."""
     running = [
         (position, entry)
         for position, entry in enumerate(value if isinstance(value, list) else [])

@@ -85,7 +85,7 @@ def unsound(tables: PostgresTables, session: str, *, own: bool) -> UnsoundEvents
         if author is not None:
             stream = flaw.writer, author
             first_unsound[stream] = min(flaw.seq, first_unsound.get(stream, flaw.seq))
-            reason = reason or f"{flaw.detail} (put there by {author})"
+            reason = reason or f"{flaw.detail} (recorded by {author})"
     if reason is None:
         return None
     rows = (

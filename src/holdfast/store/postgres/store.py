@@ -198,8 +198,8 @@ class PostgresStore:
                 number = self._register(writer)
             if number is None:
                 raise Refused(
-                    "cannot write to the store: somebody else put events there under this home's writer id",
-                    hint="Spell the store's URL differently: that makes another writer.",
+                    "cannot write to the store: another person recorded events with this home's writer id",
+                    hint="Write the store's URL in another form, for example with the port: that makes a new writer.",
                     operation=WRITE, file=self.url,
                 )  # fmt: skip
             self._installation, self._registered_writer = number, writer

@@ -1,7 +1,7 @@
 """Feature directories: created whole or not at all, and erased when their session is deleted.
 
 A directory is built under a name that begins with a dot, synced, and renamed into place; only then does the registry
-list it. A creator that dies half-way leaves a dotted directory, which is removed, or one that carries its registry
+list it. A creator that is killed leaves a dotted directory, which is removed, or one that carries its registry
 entry, which is completed: `settle` does both, and everybody who reads the registry calls it.
 
 Erasing removes what Holdfast wrote and keeps what others wrote. Only here do lines leave a history: somebody asked
