@@ -86,10 +86,10 @@ def test_missing_older_and_newer_schema_are_reported(postgres: Server, team: Tea
         assert "holdfast store init" in str(caught.value.hint)
     postgres.drop(name)
     with pytest.raises(Refused, match="older Holdfast") as old:
-        schema.refuse_others(1, "x", known=2)
+        schema.refuse_other_versions(1, "x", known=2)
     assert "store init" in str(old.value.hint)
     with pytest.raises(Refused, match="newer Holdfast"):
-        schema.refuse_others(3, "x", known=2)
+        schema.refuse_other_versions(3, "x", known=2)
 
 
 @pytest.mark.parametrize("version", ["abc", "", "-1", "1.0", "9" * 5000, "0", None])

@@ -29,16 +29,16 @@ _MAX_EXTRA: Final = 1_000
 _MAX_CUTS: Final = 12  # cuts that are named one by one
 
 
-class Trimmed(NamedTuple):
+class ShortenedDocument(NamedTuple):
     session: Session
     left_out: list[LeftOut]
 
 
-def trim(session: Session, max_length: int) -> Trimmed:
+def trim(session: Session, max_length: int) -> ShortenedDocument:
     """The document in about `max_length` characters of JSON."""
     whole = msgspec.to_builtins(session)
     if _length(whole) <= max_length:
-        return Trimmed(session, [])
+        return ShortenedDocument(session, [])
     for max_entries, max_text in _LIMITS:
         left_out: list[LeftOut] = []
         short = _cut(whole, "", max_entries, max_text, left_out)
@@ -47,7 +47,7 @@ def trim(session: Session, max_length: int) -> Trimmed:
             short["extra"] = {}
         if _length(short) <= max_length:
             break
-    return Trimmed(msgspec.convert(short, decodable(Session)), list(_bounded(left_out)))
+    return ShortenedDocument(msgspec.convert(short, decodable(Session)), list(_bounded(left_out)))
 
 
 def _cut(value: Any, path: str, max_entries: int, max_text: int, left_out: list[LeftOut]) -> Any:

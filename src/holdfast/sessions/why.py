@@ -119,7 +119,7 @@ class _Search:
             entry = self._git.commit(name)
         except HoldfastError:
             return None
-        return None if entry is None else self._git.precisely(entry)
+        return None if entry is None else self._git.with_exact_time(entry)
 
     def of_commit(self, commit: GitCommit) -> list[ChangeOrigin]:
         """Every session that a record connects with the commit."""

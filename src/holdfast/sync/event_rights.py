@@ -279,7 +279,7 @@ def _settle_announced_guests(main: Vault) -> None:
     if not members.guests:
         return
     is_settled = main.memory.read(tuple[str, ...], "settled") == members.tips
-    is_device = provenance.device_test(members)
+    is_device = provenance.member_test(members)
     for session, keys in members.guests.items():
         state = local.store.state(session)
         if state is None or (is_settled and session not in main.report.sessions):

@@ -293,7 +293,7 @@ def advice(status: RemoteStatus, fingerprint: str) -> Iterator[tuple[str, str | 
     elif status.status == "other-keys":
         yield (
             "this device has new keys, and the vault knows it by its old ones",
-            f"Ask to join again: {remote_list.rejoining(remote)}",
+            f"Ask to join again: {remote_list.rejoin_commands(remote)}",
         )
     if status.waiting and not status.confirmed:
         yield (

@@ -80,7 +80,7 @@ def share(
             session=session,
         )
     person = people.find(ws.home, email)
-    shared_with_me.refuse_widening(ws, session)
+    shared_with_me.refuse_sharing(ws, session)
     with open_vault.exclusive(ws):
         remote = _choose_vault(ws, name)
         with open_vault.vault(ws, remote) as main:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-class SessionNews(NamedTuple):
+class SessionUpdate(NamedTuple):
     """A session with new events, and how many of its conflicts are open."""
 
     id: str
@@ -61,7 +61,7 @@ class SyncResult(NamedTuple):
     conflicts: int
     reached: list[str]
     # Sessions with new events, the latest first.
-    sessions: list[SessionNews]
+    sessions: list[SessionUpdate]
 
 
 def sync(
@@ -99,7 +99,7 @@ def sync(
                     if wrong is not None:
                         report.reject(create_vault.PUBLIC_OBJECT, "", wrong)
                     if join_vault.has_other_keys(vault):
-                        message = remote_list.other_keys(remote)
+                        message = remote_list.other_keys_message(remote)
                         report.note(f"{remote.name}: {message}")
                 reached.append(remote.name)
             except HoldfastError as error:
@@ -121,14 +121,14 @@ def note_error(ws: Workspace, remote: KnownRemote, error: HoldfastError) -> None
             memory.write(transaction, replace(status, error=error.message), "standing")
 
 
-def session_news(ws: Workspace, sessions: Iterable[str]) -> list[SessionNews]:
+def session_news(ws: Workspace, sessions: Iterable[str]) -> list[SessionUpdate]:
     """These sessions with their goals, the latest first, without deleted ones."""
-    dated: list[tuple[int, SessionNews]] = []
+    dated: list[tuple[int, SessionUpdate]] = []
     for session in sessions:
         state = ws.store().state(session)
         if state is not None and not state.deleted:
             conflicts = sum(conflict.chosen is None for conflict in view.conflicts(state))
-            item = SessionNews(session, shorten(view.text_value(state, "goal") or "", 200), conflicts)
+            item = SessionUpdate(session, shorten(view.text_value(state, "goal") or "", 200), conflicts)
             dated.append((max(state.latest.values(), default=0), item))
     return [item for _, item in sorted(dated, key=lambda item: (-item[0], item[1].id))]
 
@@ -331,7 +331,7 @@ def _comes_through(vault: Vault) -> bool:
     if origin.share_of(vault.local.store, session) == vault.id:
         return True
     with vault.local.transaction() as transaction:
-        accepted = provenance.comes_through(transaction, vault.local, session, vault.id)
+        accepted = provenance.may_accept_from_share(transaction, vault.local, session, vault.id)
     if not accepted:
         vault.report.reject("", "", f"a share has the id of your own session {session[:8]}, and is not followed")
     return accepted

@@ -296,7 +296,7 @@ class Vault:
     def fetch_admission(self) -> None:
         """Fetch the entries that admit this device: those named by its wraps, or else all."""
         opened = self.opened_wraps()
-        names = find_wraps.by_turns(self, opened)
+        names = find_wraps.in_reading_order(self, opened)
         admissions = [entry for name in names if (entry := opened[name].entry) and self.wrap_author(name)]
         self.fetch_entries(admissions)
         if not self.membership.is_member(self.me):
@@ -387,7 +387,7 @@ class Vault:
         Keys that entries name come first, then some others: each costs time with each object.
         """
         opened = self.opened_wraps()
-        stored = [opened[name].keys for name in find_wraps.by_turns(self, opened)]
+        stored = [opened[name].keys for name in find_wraps.in_reading_order(self, opened)]
         keys_by_wrap = [[*reversed(keys)] for keys in (*(wrapped.keys for wrapped in self._new_wraps), *stored)]
         keys = dict.fromkeys(key for turn in zip_longest(*keys_by_wrap) for key in turn if key is not None)
         named = {key.id for key in self.membership.keys}

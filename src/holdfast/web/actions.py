@@ -14,7 +14,7 @@ from holdfast.core.wording import count, one_line, time_words, visible
 from holdfast.machine.wall import local_moment
 from holdfast.sessions import overview, resume_check
 from holdfast.sessions.resume import preview
-from holdfast.sessions.work_trees import at_its_place
+from holdfast.sessions.work_trees import workspace_of_session
 from holdfast.sync import background, people, remote_list, shares
 from holdfast.web.charts.hill import LAST, WORDS
 from holdfast.web.render import local
@@ -55,7 +55,7 @@ def in_work_tree(keeper: Keeper, reference: str) -> tuple[Keeper, str]:
     """The keeper of the session's work tree, if that is on this machine, and the session's id."""
     session = keeper.session(reference).id
     try:
-        local_keeper = at_its_place(keeper, session)
+        local_keeper = workspace_of_session(keeper, session)
     except Refused:
         return keeper, session
     local_keeper.agent_dirs = keeper.agent_dirs
@@ -132,7 +132,7 @@ def pause(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
 def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     session = keeper.session(reference).id
     sync_notes = keeper.sync_first()
-    work_tree = at_its_place(keeper, session)
+    work_tree = workspace_of_session(keeper, session)
     work_tree.agent_dirs = keeper.agent_dirs
     try:
         resumed = work_tree.session(session).resume(force=form.get("force") == "yes")
@@ -154,7 +154,7 @@ def _differences(work_tree: Keeper, session: str) -> tuple[ResumeDifference, ...
 
 def resume_values(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference)
-    work_tree = at_its_place(keeper, session.id)
+    work_tree = workspace_of_session(keeper, session.id)
     work_tree.agent_dirs = keeper.agent_dirs
     return {"session": session.document(), "differences": _differences(work_tree, session.id)}
 
@@ -165,7 +165,7 @@ def stop(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
         raise Invalid("expected keep or discard for the branch", hint="Or leave it alone.")
     work_tree, session = in_work_tree(keeper, reference)
     if branch:
-        work_tree = at_its_place(keeper, session)  # raises with the reason if it is not here
+        work_tree = workspace_of_session(keeper, session)  # raises with the reason if it is not here
     handle = work_tree.session(session)
     outcome = handle.stop(
         keep=branch == "keep", discard=branch == "discard", reason=form.get("reason", "").strip() or None

@@ -119,7 +119,7 @@ class Settings:
         """Whether a file sets it."""
         return name in self._values
 
-    def certain(self, name: str) -> int | float | str | bool:
+    def known_value(self, name: str) -> int | float | str | bool:
         """The value, for an action that cannot be undone; raises the problem that hides it."""
         if name in self._unread:
             raise self._unread[name]

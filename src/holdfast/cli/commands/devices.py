@@ -68,9 +68,9 @@ def _paint_vault(paint: Paint, status: RemoteStatus) -> list[str]:
             paint.yellow(f"               {status.waiting} earlier sessions wait: {_confirm_command(status)}")
         )
     if status.status == "other-keys":
-        from holdfast.sync.remote_list import rejoining
+        from holdfast.sync.remote_list import rejoin_commands
 
-        lines.append(paint.yellow(f"               ask to join again: {rejoining(status.remote)}"))
+        lines.append(paint.yellow(f"               ask to join again: {rejoin_commands(status.remote)}"))
     return lines
 
 

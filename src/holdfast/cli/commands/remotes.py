@@ -176,7 +176,7 @@ def _remote_document(status: RemoteStatus) -> dict[str, object]:
 
 
 def _paint_remotes(paint: Paint, statuses: Sequence[RemoteStatus], now: int) -> Painted:
-    from holdfast.sync.remote_list import rejoining
+    from holdfast.sync.remote_list import rejoin_commands
     from holdfast.sync.remotes.index import caveat
 
     if not statuses:
@@ -194,7 +194,7 @@ def _paint_remotes(paint: Paint, statuses: Sequence[RemoteStatus], now: int) -> 
             pending = f"{count(status.waiting, 'earlier session')} not sent until you confirm the vault: "
             lines.append(paint.join("  ", paint.yellow(f"{pending}holdfast remote confirm {status.remote.name}")))
         if status.status == "other-keys":
-            lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoining(status.remote)}")))
+            lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoin_commands(status.remote)}")))
         if (warning := caveat(status.remote.url)) is not None:
             lines += [paint.join("  ", paint.yellow(line)) for line in wrap(warning, paint.width - 2)]
         if status.error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.watch.scene import KeyAction
 from holdfast.core.errors import Unreachable
 from holdfast.core.wording import count
-from holdfast.sessions.work_trees import at_its_place
+from holdfast.sessions.work_trees import workspace_of_session
 from holdfast.workspace.unit import explain_outage
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def act(keeper: Keeper, action: KeyAction, prepare: Callable[[Keeper], None]) -> str:
     """Run the action and return sentences to show. `prepare` sets what only the surface knows."""
-    keeper = at_its_place(keeper, action.session)
+    keeper = workspace_of_session(keeper, action.session)
     prepare(keeper)
     sentences = _run_verb(keeper.session(action.session), action)
     return " ".join([*sentences, *keeper.take_notices()])

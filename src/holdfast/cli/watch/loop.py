@@ -12,7 +12,7 @@ from holdfast.cli.paint import Paint, Painted
 from holdfast.cli.watch.actions import BackgroundCall, syncs_first
 from holdfast.cli.watch.data import WatchData
 from holdfast.cli.watch.keys import KeyReader
-from holdfast.cli.watch.scene import ActionResult, KeyAction, Scene, handle_key, time_passes
+from holdfast.cli.watch.scene import ActionResult, KeyAction, Scene, handle_key, is_clock_running
 from holdfast.cli.watch.view import frame
 from holdfast.core.errors import HoldfastError, Interrupted
 from holdfast.core.wording import open_pause
@@ -267,7 +267,7 @@ class _Loop:
 
     def _next_tick(self, began: float) -> float | None:
         card = self._scene.card
-        if card is None or not time_passes(card):
+        if card is None or not is_clock_running(card):
             return None
         now = monotonic()
         time = card.session.time

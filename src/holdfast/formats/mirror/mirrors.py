@@ -155,7 +155,7 @@ class Mirrors:
         self.stored.set(self._place.main, name, self._ws.now())
         if older is not None:
             session, version = older
-            self.stored.know(self._place.main, [version])
+            self.stored.remember(self._place.main, [version])
             self.stored.note_session(self._place.root, session)
         self._settle([layout], everything=True)
         self._ws.follow()

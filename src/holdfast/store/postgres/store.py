@@ -101,7 +101,7 @@ class PostgresStore:
     def _find_vault(self, pipeline: StatementPipeline, name: str | None) -> int:
         """The number of the vault that the URL names, or of the only one."""
         version = pipeline.value("SELECT value FROM holdfast.facts WHERE name = 'version'")
-        schema.refuse_others(schema.version_from(version), self.url)
+        schema.refuse_other_versions(schema.version_from(version), self.url)
         vaults = dict(pipeline.query("SELECT name, vault FROM holdfast.mine"))
         if name is None and len(vaults) > 1:
             names = ", ".join(sorted(vaults))

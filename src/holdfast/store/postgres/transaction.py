@@ -42,7 +42,7 @@ _FIND_EVENT: Final = (
 )
 
 
-def confirm(store: PostgresStore, last: Event | None, backend: int) -> None:
+def require_committed(store: PostgresStore, last: Event | None, backend: int) -> None:
     """Return if the transaction with this event was committed; else raise with what is known about it."""
     if last is None:
         raise Unreachable(
@@ -149,7 +149,7 @@ class PostgresTransaction(JournalTransaction[PostgresTables]):
         if not committing or not is_cut(error):
             raise (store.explain(error, WRITE) or error) from None
 
-        confirm(store, last, pipeline.backend)
+        require_committed(store, last, pipeline.backend)
 
     def _note_time(self) -> None:
         last = self._tables.last
