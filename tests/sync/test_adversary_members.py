@@ -231,7 +231,7 @@ def test_pack_is_rejected_when_malformed_or_of_another_version(three: Three, ins
     assert_others_sync(three)
 
 
-def test_event_with_odd_content_harms_nobody(three: Three, insider: Insider) -> None:
+def test_event_with_odd_content_is_recorded_without_error(three: Three, insider: Insider) -> None:
     """Data that is not JSON, unknown types and versions, huge or unusual texts: sync continues."""
     writer = certified_writer(three.ben.keys.public.signing)
     datas = [

@@ -1,4 +1,4 @@
-"""Imports a document of one of the four formats as a session, or merges it into the one it came from.
+"""Import a document of one of the four formats as a session, or merge it into the one it came from.
 
 The session keeps the document's id as an alias, and everything the model has no field for, so that an export gives
 the document again. Importing the same document twice, or on two machines, has no further effect: the session's id and

@@ -1,4 +1,4 @@
-"""Restores a backup: decides which of its sessions may be united with those in the store."""
+"""Restore a backup: decide which of its sessions may be united with those in the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies everything of one store into another, of whatever kinds, and verifies that it arrived."""
+"""Copy everything of one store into another, of whatever kinds, and verify that it arrived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the meaning of each key in a hand-made document by looking it up in the table, from the top down.
+"""Find the meaning of each key in a hand-made document by looking it up in the table, from the top down.
 
 A word such as branch or date is the session's own only where the session is described; in a list of earlier sessions,
 phases or agents it is theirs. Work, decisions and notes count everywhere else.

@@ -1,4 +1,4 @@
-"""Turns errors of PostgreSQL into errors that tell a person what to do."""
+"""Turn errors of PostgreSQL into errors that tell a person what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds damage and repairs it, session by session: chains of events, and what is derived from them.
+"""Find damage and repair it, session by session: chains of events, and what is derived from them.
 
 Only sessions that the caller can see are checked, and only those they may write to are repaired. Damaged events are
 restored where that is certain and otherwise quarantined; the server's own files are not checked.

@@ -1,4 +1,4 @@
-"""Opens and creates the file safely, and waits for other processes."""
+"""Open and create the file safely, and wait for other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns errors of SQLite and the system into errors that tell a person what to do."""
+"""Turn errors of SQLite and the system into errors that tell a person what to do."""
 
 from __future__ import annotations
 
