@@ -59,8 +59,8 @@ def lifecycles() -> str:
         "# Lifecycles",
         _text("""
             What may follow what. Appending obeys these tables strictly: where there is no entry, the event is refused
-            and nothing is written. Where two devices wrote without knowing of each other, an ending stands before
-            work that goes on, the later write otherwise, and the conflict is shown.
+            and nothing is written. Where two devices wrote without knowing of each other, an end takes precedence
+            over work that goes on, the later write otherwise, and the conflict is shown.
         """),
     ]
     for name, table in lifecycle.TABLES.items():
@@ -76,7 +76,7 @@ def lifecycles() -> str:
 def secret_kinds() -> str:
     """Every kind of secret that is cut out before text is stored."""
     intro = """
-        What is taken out of every text before it enters the log. In its place stands `[redacted:KIND]`, and the
+        What is taken out of every text before it enters the log. It is replaced by `[redacted:KIND]`, and the
         session counts how many of each kind were found.
     """
     rows = ((f"`{kind.name}`", kind.description) for kind in patterns.SECRET_KINDS)

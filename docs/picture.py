@@ -1,7 +1,7 @@
 """Draws the pictures of the documentation from what the commands really print.
 
 `python docs/picture.py` plays each scene in a scratch home and project, with every moment given by `--at`, and
-writes `docs/images/NAME.svg`. The session's id is random and stands in the picture under a fixed name; all else is
+writes `docs/images/NAME.svg`. The session's id is random, and replaced by a fixed name in the picture; all else is
 as a terminal of 100 columns shows it.
 """
 

@@ -50,7 +50,7 @@ def test_tests_outlive_a_terminal_that_the_caller_told_them_to_outlive() -> None
 
 
 @pytest.mark.parametrize("way", ["wait()", "communicate()"])
-def test_nobody_waits_for_a_process_without_end(way: str) -> None:
+def test_hanging_process_blocks_no_caller(way: str) -> None:
     """Also where a test, or the code under test, names no limit: it fails, and says what it waited for."""
     done = python(
         "from tests.support import processes; import subprocess, sys\n"

@@ -1,4 +1,4 @@
-"""Names in the code: plain words, unique public classes, and loop variables that say what they are."""
+"""Plain words in names, messages, templates and scripts; unique public classes; loop variables with names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,15 @@ SHARED_CLASS_NAMES: Final = {
     "Conflict": "the error is documented and part of the library, the model names a published schema",
 }
 
+# Messages that stay: written into session files, recognised by an import, and SQL. "Not found" is plain English.
+ALLOWED_MESSAGES: Final = ("not said", "interrupted: its process was found gone", "WITH gone AS ")
+BANNED_IN_TEXTS: Final = BANNED - {"found"}
+
+# Keys of answers that pages read.
+ALLOWED_IN_SCRIPTS: Final = {"actions.js": {"said"}, "live.js": {"gone"}}
+
 _WORD: Final = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
+_TEXT_WORD: Final = re.compile(r"[A-Z]?[a-z]+")
 
 
 def _modules(*roots: Path) -> list[Path]:
@@ -67,6 +75,20 @@ def _identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield from ((part, line) for part in (*path.split("."), *([] if name is None else [name])))
 
 
+def _messages(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every string constant of several words with its line, without docstrings."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if " " in text.strip() and id(node) not in docstrings:
+                if not text.startswith(ALLOWED_MESSAGES):
+                    yield text, node.lineno
+
+
+def _banned_in(text: str) -> set[str]:
+    return {word.lower() for word in _TEXT_WORD.findall(text)} & BANNED_IN_TEXTS
+
+
 def _banned(name: str) -> bool:
     return name not in ALLOWED and any(word.lower() in BANNED for word in _WORD.split(name))
 
@@ -82,6 +104,28 @@ def test_identifiers_contain_no_banned_word() -> None:
         for path in _modules(SOURCE)
         for name, line in [*_identifiers(_tree(path)), (path.stem, 1)]
         if _banned(name)
+    ]
+    assert not banned, "\n".join(banned)
+
+
+def test_messages_contain_no_banned_word() -> None:
+    """Also what people read is in plain words: `lost` or `deleted`, not `gone`."""
+    banned = [
+        f"{_place(path, line)} {text[:80]!r}"
+        for path in _modules(SOURCE)
+        for text, line in _messages(_tree(path))
+        if _banned_in(text)
+    ]
+    assert not banned, "\n".join(banned)
+
+
+def test_templates_and_scripts_contain_no_banned_word() -> None:
+    """The dashboard's pages and their JavaScript use the same words as the code."""
+    banned = [
+        f"{_place(path, number)} {line.strip()[:80]}"
+        for path in sorted(path for path in (SOURCE / "web").rglob("*") if path.suffix in (".html", ".js"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if _banned_in(line) - ALLOWED_IN_SCRIPTS.get(path.name, set())
     ]
     assert not banned, "\n".join(banned)
 

@@ -116,7 +116,7 @@ def test_connect_no_mcp_omits_the_server(cli: Calling, settings: Path, monkeypat
     assert {agent["name"]: agent["server"] for agent in cli.document("agents")["agents"]}["claude"] is None
     assert "created" in cli("connect", "claude").out
     assert "yes" in cli("agents").out
-    monkeypatch.setattr(install, "can_serve", lambda: False)
+    monkeypatch.setattr(install, "mcp_is_installed", lambda: False)
     assert "pip install 'holdfast[mcp]'" in cli("connect", "claude").out
     assert not servers.exists()
     assert "holdfast[mcp]" in cli.refused(1, "connect", "claude-desktop")["hint"]

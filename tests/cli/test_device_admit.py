@@ -42,11 +42,11 @@ def test_device_admit_accepts_what_is_pending(several: Several) -> None:
     assert listed(several, "desk")["held"] == {"events": 0, "pushes": 1}
     assert listed(several, "laptop")["held"] is None
     shown = several("device", "list")
-    assert "what it wrote since is held back: 1 push not read" in shown.out
+    assert "not accepted since its removal: 1 push not read" in shown.out
     assert "holdfast device admit NAME" in shown.err
     checks = {item["name"]: item for item in several.document("doctor")["checks"]}
     assert (
-        "desk was removed, and what it wrote since is held back (1 push not read)" in checks["remote home"]["detail"]
+        "desk was removed; what it wrote since is not accepted (1 push not read)" in checks["remote home"]["detail"]
     )
     assert "holdfast device admit desk" in checks["remote home"]["fix"]
     several.refused(3, "show", session)
@@ -64,7 +64,7 @@ def test_device_admit_reports_events_and_sessions(several: Several) -> None:
     removed(several)
     assert several("device", "admit", "desk").out.startswith("Accepted ")
     again = several("device", "admit", "desk")
-    assert (again.code, again.out.strip()) == (0, "Nothing of desk is held back")
+    assert (again.code, again.out.strip()) == (0, "Nothing of desk was waiting to be accepted")
     assert several.document("device", "admit", "desk")["admitted"]["events"] == 0
 
 
@@ -126,7 +126,7 @@ def test_removed_device_reports_its_removal(several: Several) -> None:
     several.document("sync")
     assert several.document("remote", "list")["remotes"][0]["status"] == "removed"
     assert listed(several, "desk")["status"] == "removed"
-    assert "was removed" in several("device", "show").out
+    assert "at home: removed" in several("device", "show").out
     checks = {item["name"]: item for item in json.loads(several("doctor", "--json").out)["checks"]}
     assert "this device was removed from the vault" in checks["remote home"]["detail"]
     several.document("remote", "remove", "home")

@@ -38,7 +38,7 @@ def test_doctor_warns_of_two_copies_of_one_home(calling: Calling) -> None:
     checks = {item["name"]: item for item in calling.document("doctor")["checks"]}
     assert checks["chain"]["status"] == "ok"
     assert checks["copies"]["status"] == "warning"
-    assert "two copies of one home went on from event 1" in checks["copies"]["detail"]
+    assert "two copies of one home both continued from event 1" in checks["copies"]["detail"]
     assert "Nothing is lost" in checks["copies"]["fix"]
     calling("doctor", "--repair")
     assert {item["text"] for item in calling.session("show", session)["notes"]} == shown

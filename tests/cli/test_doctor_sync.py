@@ -74,7 +74,7 @@ def test_doctor_names_the_command_that_approves_a_waiting_device(several: Severa
     result = checks(several)["remote home"]
     assert result["status"] == "warning"
     assert "waits for approval" in result["detail"]
-    assert "1 earlier session held back" in result["detail"]
+    assert "1 earlier session not sent until you confirm" in result["detail"]
     assert f"holdfast device approve {several.words}" in result["fix"]
     assert "holdfast remote confirm home WORDS" in result["fix"]
 

@@ -135,7 +135,7 @@ def test_directory_lists_every_damaged_file(call: Calling) -> None:
     assert [line.split()[0] for line in out.out.splitlines() if not line.startswith(" ")] == [
         "lost",
         "recovered",
-        "whole",
+        "intact",
     ]
     document = call.document("recover", ".", "--start")
     assert [(Path(match["path"]).name, match["whole"]) for match in document["files"]] == [
@@ -168,17 +168,17 @@ def test_sound_files_are_reported_as_sound(call: Calling) -> None:
     out = call("recover", "one.json")
     assert (out.code, out.out.splitlines()[-1]) == (
         0,
-        "It is whole: nothing needs to be recovered. To import it: holdfast import one.json",
+        "It is intact: nothing needs to be recovered. To import it: holdfast import one.json",
     )
     put(call, "two.json", spec_examples.TIMER_JUST_STARTED)
     put(call, "package.json", b'{"name": "x"}')  # another program's, and sound
     out = call("recover", ".")
     assert (out.code, out.out.splitlines()[-1]) == (
         0,
-        "2 files looked at, all whole: nothing needs to be recovered. To import them: holdfast import .",
+        "2 files checked, all intact: nothing needs to be recovered. To import them: holdfast import .",
     )
     assert "package.json" not in out.out
-    assert call("recover", ".", "--quiet").out == "whole  ./one.json (orchestrator)\nwhole  ./two.json (timer)\n"
+    assert call("recover", ".", "--quiet").out == "intact  ./one.json (orchestrator)\nintact  ./two.json (timer)\n"
     assert all(item["whole"] for item in call.document("recover", ".")["files"])
     put(call, "torn.json", spec_examples.CRAFT[:2500])
     assert "nothing needs" not in call("recover", ".").out
@@ -204,7 +204,7 @@ def test_file_that_cannot_be_opened_is_not_reported_as_lost(call: Calling, monke
     out = call("recover", ".").out
     assert "not read  ./.claude/session-state.json: it cannot be read: permission denied" in out
     assert "lost" not in out
-    assert "whole  ./.claude/orchestrator-session.json" in out
+    assert "intact  ./.claude/orchestrator-session.json" in out
 
 
 def test_file_with_more_than_the_log_is_reported(call: Calling) -> None:

@@ -23,7 +23,7 @@ def test_first_device_creates_the_vault_and_the_next_asks_to_join(several: Sever
     """Both see the vault's words, the second also the command for the other device."""
     spoken = several("remote", "add", "home", several.url)
     assert spoken.code == 0
-    assert "Founded" in spoken.out
+    assert "Created" in spoken.out
     vault = several.vault
     assert vault in spoken.out
     several.at("desk")

@@ -65,7 +65,7 @@ def test_resume_continues_offline_with_a_note(several: Several) -> None:
     several.away()
     done = several("resume")
     assert done.code == 0
-    assert done.err == "Could not reach home; continuing with what is here.\n"
+    assert done.err == "Could not reach home; continuing with the local data.\n"
     assert several.session("resume")["sync"]["status"] == "error"
 
 
@@ -82,7 +82,7 @@ def test_resume_does_not_wait_for_a_remote_that_never_answers(
     monkeypatch.setattr(open_vault, "open_remote", hanging)
     with Keeper.open(str(several.project), home=str(several.root / "home-laptop")) as keeper:
         result = background.catch_up(keeper, seconds=0.2)
-        assert result == ["Could not reach home in time; continuing with what is here."]
+        assert result == ["Could not reach home in time; continuing with the local data."]
         keeper.session("@").note("the store is free meanwhile")
         answers.set()
         for thread in threading.enumerate():
@@ -99,7 +99,7 @@ def test_resume_reports_a_crashed_sync_as_a_note(several: Several, monkeypatch: 
     monkeypatch.setattr(open_vault, "open_remote", broken)
     done = several("resume")
     assert done.code == 0
-    assert done.err == "Not synced: the sync failed unexpectedly (KeyError). Continuing with what is here.\n"
+    assert done.err == "Not synced: the sync failed unexpectedly (KeyError). Continuing with the local data.\n"
     assert "KeyError" in (several.root / "home-laptop" / "errors.log").read_text()
 
 

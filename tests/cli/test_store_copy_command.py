@@ -56,7 +56,7 @@ def test_store_copy_to_a_server_and_back_keeps_everything_once(member: Member, t
     member.at(None)
     assert "green" not in member("show", session).out
     back = member("store", "copy", server, "home")
-    assert (back.code, back.err.splitlines()[-1]) == (0, "To go on there: unset HOLDFAST_STORE")
+    assert (back.code, back.err.splitlines()[-1]) == (0, "To use it: unset HOLDFAST_STORE")
     assert re.match(r"Copied \d events; 1 session compared, the same in both", back.out)
     assert "green" in member("show", session).out
     other = f"sqlite:///{tmp_path}/other.db"
@@ -75,12 +75,12 @@ def test_store_copy_reports_progress(member: Member, tmp_path: Path, monkeypatch
     assert output[:3] == [
         "checking 1 session of the source", "copying their events", "comparing 1 session with the copy",
     ]  # fmt: skip
-    assert output[3].startswith("To go on there: export HOLDFAST_STORE=sqlite:///")
+    assert output[3].startswith("To use it: export HOLDFAST_STORE=sqlite:///")
     assert member("store", "copy", "home", next(others), "--quiet") == (0, "", "")
     monkeypatch.setattr(store_commands, "paint_for", lambda *_, **__: Paint(60, tty=True))
     drawn = member("store", "copy", "home", next(others)).err
     assert "100%  copying their events" in drawn
-    assert drawn.rpartition("\r\x1b[2K")[2].startswith("To go on there")
+    assert drawn.rpartition("\r\x1b[2K")[2].startswith("To use it")
 
 
 def test_store_copy_reminds_of_connected_agents(member: Member, tmp_path: Path) -> None:

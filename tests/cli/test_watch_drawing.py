@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from holdfast.cli.paint import Paint, Painted
 from holdfast.cli.watch.keys import EditedLine, KeyPress
 from holdfast.cli.watch.loop import Screen
-from holdfast.cli.watch.scene import ActionResult, EventLine, KeyAction, Scene, TextPrompt, handle_key, time_passes
+from holdfast.cli.watch.scene import (
+    ActionResult,
+    EventLine,
+    KeyAction,
+    Scene,
+    TextPrompt,
+    handle_key,
+    is_clock_running,
+)
 from holdfast.cli.watch.view import WatchFrame, frame
 from holdfast.core import model
 from holdfast.core.agents import FailedAgents
@@ -270,11 +278,11 @@ def test_clock_ticks_only_while_somebody_works() -> None:
     working = make_card()
     time = msgspec.structs.replace(working.session.time, pauses=[pause])
     with_agent = make_card(time=time, agents=[agent("a", "running")])
-    assert time_passes(working)
-    assert not time_passes(make_card(time=time))
-    assert time_passes(with_agent)
-    assert not time_passes(with_agent._replace(lost=frozenset({"a"})))
-    assert not time_passes(make_card(status="completed", ended_at=format_time(NOW)))
+    assert is_clock_running(working)
+    assert not is_clock_running(make_card(time=time))
+    assert is_clock_running(with_agent)
+    assert not is_clock_running(with_agent._replace(lost=frozenset({"a"})))
+    assert not is_clock_running(make_card(status="completed", ended_at=format_time(NOW)))
 
 
 def test_only_changed_lines_are_written() -> None:

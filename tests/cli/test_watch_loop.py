@@ -14,8 +14,8 @@ import pytest
 from holdfast import Keeper
 from holdfast.cli.paint import Paint
 from holdfast.cli.watch import loop
-from holdfast.cli.watch.actions import BackgroundCall
 from holdfast.cli.watch.data import WatchData
+from holdfast.cli.watch.loop import BackgroundCall
 from holdfast.cli.watch.scene import Scene
 from holdfast.core.errors import Busy, Damaged, Interrupted
 from holdfast.core.model import Row

@@ -203,7 +203,7 @@ def test_connect_is_refused_when_the_plugin_is_enabled(agent_setup: ConnectSetup
     agent_setup.write_settings('{"enabledPlugins": {"holdfast@market": true}}')
     with pytest.raises(Conflict, match="plugin"):
         agent_setup.connect("claude")
-    assert detect.look(agent_setup.keeper, agent_setup.places, "claude").connected == "plugin"
+    assert detect.inspect_agent(agent_setup.keeper, agent_setup.places, "claude").connected == "plugin"
     agent_setup.write_settings('{"enabledPlugins": {"holdfast@market": false}}')
     agent_setup.connect("claude")
 

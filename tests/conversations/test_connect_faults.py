@@ -63,7 +63,7 @@ def test_hooks_of_a_removed_holdfast_are_replaced(agent_setup: ConnectSetup) -> 
         connect(Keeper.open(str(agent_setup.project), home=str(home)), agent_setup.places, ["claude"])
     for path in sorted(deleted.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    left = detect.look(agent_setup.keeper, agent_setup.places, "claude").leftovers
+    left = detect.inspect_agent(agent_setup.keeper, agent_setup.places, "claude").leftovers
     assert {(rest.home, rest.missing) for rest in left} == {(str(deleted), True), (str(other), False)}
     check = checks.check_hooks(agent_setup.keeper, None)
     assert (check.status, str(deleted) in check.detail) == ("warning", True)

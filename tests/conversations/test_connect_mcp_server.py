@@ -32,12 +32,12 @@ def agent_setup(tmp_path: Path) -> ConnectSetup:
 
 @pytest.fixture
 def no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(install, "can_serve", lambda: False)
-    monkeypatch.setattr(detect, "can_serve", lambda: False)
+    monkeypatch.setattr(install, "mcp_is_installed", lambda: False)
+    monkeypatch.setattr(detect, "mcp_is_installed", lambda: False)
 
 
 def server_of(agent_setup: ConnectSetup, name: str) -> detect.McpRegistration | None:
-    return detect.look(agent_setup.keeper, agent_setup.places, name).server
+    return detect.inspect_agent(agent_setup.keeper, agent_setup.places, name).server
 
 
 # ── entries ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -117,7 +117,7 @@ def test_server_of_a_removed_holdfast_is_replaced(agent_setup: ConnectSetup) -> 
     for path in sorted(deleted.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     deleted.rmdir()
-    left = detect.look(agent_setup.keeper, agent_setup.places, "codex").leftovers
+    left = detect.inspect_agent(agent_setup.keeper, agent_setup.places, "codex").leftovers
     assert [(rest.home, rest.missing) for rest in left] == [(str(deleted), True)]
     check = checks.check_hooks(agent_setup.keeper, None)
     assert (check.status, str(deleted) in check.detail) == ("warning", True)
@@ -285,4 +285,4 @@ def test_windows_entry_starts_python(agent_setup: ConnectSetup) -> None:
     path = Path(change.path)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"mcpServers": {"holdfast": change.entries[0].value}}))
-    assert detect.all_ours("C:\\home", "user")(detect.installed_server(change))
+    assert detect.entry_test("C:\\home", "user")(detect.installed_server(change))

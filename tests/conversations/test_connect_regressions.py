@@ -37,7 +37,7 @@ def doctor(agent_setup: ConnectSetup) -> Check:
 
 
 def server_of(agent_setup: ConnectSetup, name: str) -> detect.McpRegistration | None:
-    return detect.look(agent_setup.keeper, agent_setup.places, name).server
+    return detect.inspect_agent(agent_setup.keeper, agent_setup.places, name).server
 
 
 # ── additions below our table ────────────────────────────────────────────────────────────────────────────
@@ -102,7 +102,7 @@ def test_links_in_a_circle_stop_connecting_before_anything_is_written(agent_setu
         agent_setup.connect("claude", "cursor")
     assert agent_setup.snapshot() == before
     assert agent_setup.receipts() == []
-    assert detect.look(agent_setup.keeper, agent_setup.places, "cursor").connected is None
+    assert detect.inspect_agent(agent_setup.keeper, agent_setup.places, "cursor").connected is None
     assert doctor(agent_setup).detail == "no agent is connected"
 
 
@@ -171,7 +171,7 @@ def test_failed_connect_is_rolled_back(
     monkeypatch.undo()
     assert "was undone" in str(caught.value.hint)
     assert (agent_setup.snapshot(), agent_setup.receipts()) == (before, memory)
-    assert (detect.look(agent_setup.keeper, agent_setup.places, "codex").connected == "user") is known
+    assert (detect.inspect_agent(agent_setup.keeper, agent_setup.places, "codex").connected == "user") is known
     assert doctor(agent_setup).status == ("warning" if known else "ok")  # Codex does not trust its hooks yet
     agent_setup.connect("claude", "codex")
     agent_setup.disconnect("claude", "codex")
@@ -202,7 +202,7 @@ def test_error_names_files_that_could_not_be_restored(
     assert hint.startswith("Look at it. ")
     assert f"is still in {hooks}" in hint
     assert "holdfast disconnect cursor" in hint
-    seen = detect.look(agent_setup.keeper, agent_setup.places, "cursor")
+    seen = detect.inspect_agent(agent_setup.keeper, agent_setup.places, "cursor")
     assert (seen.connected, seen.server) == ("user", None)
     check = doctor(agent_setup)
     assert check.status == "warning"

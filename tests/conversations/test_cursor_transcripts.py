@@ -186,7 +186,7 @@ def test_damaged_line_loses_only_itself(tmp_path: Path, damage: bytes) -> None:
     assert len(transcript.signals) == len(plain.signals)
 
 
-def test_other_things_are_no_sources(tmp_path: Path) -> None:
+def test_other_files_are_not_sources(tmp_path: Path) -> None:
     """Directories, pipes and links are skipped; a file that disappears is a problem."""
     (top(tmp_path) / "a.jsonl").mkdir(parents=True)
     (tmp_path / "elsewhere.jsonl").write_bytes(lines(*RECORDS))

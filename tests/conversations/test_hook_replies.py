@@ -133,7 +133,7 @@ def test_reminders_come_once_each(agents: AgentHooks) -> None:
     assert "holdfast resume" in (last.say or "")
     assert last.block is None
     assert agents.session().status == "paused"
-    assert "The clock runs again" in (work(agents, 96).say or "")
+    assert "Working time is counted again" in (work(agents, 96).say or "")
     assert agents.session().status == "in_progress"
     assert work(agents, 100) == HookAnswer()
 
@@ -145,7 +145,7 @@ def test_prompt_after_pause_says_clock_runs(agents: AgentHooks) -> None:
         keeper.session().pause("Lunch")
     agents.minute = 120
     reply = reply_to(agents, agents.prompt("Go on"))
-    assert reply.say == "The clock runs again: the session was paused for 2 h 00 min."
+    assert reply.say == "Working time is counted again: the session was paused for 2 h 00 min."
     agents.minute = 121
     assert reply_to(agents, agents.prompt("And on")) == HookAnswer()
 

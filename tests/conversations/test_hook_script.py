@@ -91,7 +91,7 @@ def _run(
 SILENT = (0, "", "")
 
 
-def test_tell_keeps_the_payload(shell: list[str], made: ScriptSetup) -> None:
+def test_tell_hook_spools_the_payload(shell: list[str], made: ScriptSetup) -> None:
     """Byte for byte, private, under a name with its source."""
     assert _run(shell, made, "claude", "tell", "user") == SILENT
     assert _run(shell, made, "claude", "tell", "user", CLAUDE_PID="4711") == SILENT

@@ -73,10 +73,10 @@ def test_doctor_warns_when_only_the_script_is_missing(agent_setup: ConnectSetup)
     """Despite the receipt; connecting again creates it."""
     agent_setup.connect("claude")
     os.unlink(detect.script_path(str(agent_setup.home)))
-    assert detect.look(agent_setup.keeper, agent_setup.places, "claude").silent
+    assert detect.inspect_agent(agent_setup.keeper, agent_setup.places, "claude").silent
     assert hook_checks(agent_setup).status == "warning"
     assert agent_setup.connect("claude")[0].revived
-    assert not detect.look(agent_setup.keeper, agent_setup.places, "claude").silent
+    assert not detect.inspect_agent(agent_setup.keeper, agent_setup.places, "claude").silent
     assert not agent_setup.connect("claude")[0].revived
 
 
@@ -104,7 +104,7 @@ def test_doctor_reports_a_clone_with_hooks_that_is_not_connected(tmp_path: Path,
     anna.connect(name, scope="project")
     bert = person(tmp_path / "bert", anna.project)
     before = bert.snapshot()
-    seen = detect.look(bert.keeper, bert.places, name)
+    seen = detect.inspect_agent(bert.keeper, bert.places, name)
     assert (seen.connected, seen.silent) == ("project", True)
     check = hook_checks(bert)
     assert (check.status, check.fix) == ("warning", f"holdfast connect {name} --scope project")
@@ -118,7 +118,7 @@ def test_doctor_reports_a_clone_with_hooks_that_is_not_connected(tmp_path: Path,
     outside = {path: what for path, what in bert.snapshot().items() if not path.startswith(str(bert.me))}
     assert outside == {path: what for path, what in before.items() if not path.startswith(str(bert.me))}
     assert "nothing is recorded" not in hook_checks(bert).detail
-    assert not detect.look(bert.keeper, bert.places, name).silent
+    assert not detect.inspect_agent(bert.keeper, bert.places, name).silent
     assert len(bert.receipts()) == 1
 
 
@@ -172,7 +172,7 @@ def test_obstacles_are_reported_only_for_present_agents(agent_setup: ConnectSetu
     assert detect.obstacles(agent_setup.places, "opencode", "user")
 
     def is_reported() -> bool:
-        return bool(detect.look(agent_setup.keeper, agent_setup.places, "opencode").obstacles)
+        return bool(detect.inspect_agent(agent_setup.keeper, agent_setup.places, "opencode").obstacles)
 
     assert not is_reported()
     trace = agent_setup.project / ".opencode"

@@ -334,7 +334,7 @@ def test_older_files_are_read(places: AgentDirs, store: Path) -> None:
     assert [os.path.basename(source.path) for source in READER.sources(places)] == ["opencode.db"]
 
 
-def test_other_things_under_expected_names_raise_nothing(places: AgentDirs, store: Path) -> None:
+def test_unexpected_file_kinds_raise_no_error(places: AgentDirs, store: Path) -> None:
     """Directories, links and pipes are skipped or reported, without waiting."""
     (store / "opencode.db").mkdir(parents=True)
     (store / "storage" / "session" / "global" / "ses_1.json").mkdir(parents=True)

@@ -35,7 +35,7 @@ def ours(writer: str) -> bool:
 def own_facts(state: State) -> tuple[int | None, int, bool, PauseMark | None, int | None, routing.Candidate]:
     mark = own_events.latest_mark(state, ours)
     return (
-        own_events.taken_up_at(state, ours), own_events.last_activity(state, ours),
+        own_events.started_or_resumed_at(state, ours), own_events.last_activity(state, ours),
         own_events.is_archived_by_us(state, ours),
         None if mark is None else PauseMark(mark.at, mark.kind, mark.reason, writer=mark.writer),
         own_events.last_event_at(state, ours), routing.candidate(state, ours),
@@ -70,7 +70,7 @@ def test_own_events_include_all_our_devices_in_log_order() -> None:
     guest.record(SessionArchived())
     for events in (together(laptop, tablet, guest), together(guest, tablet, laptop)[::-1]):
         state = fold(events)
-        assert own_events.taken_up_at(state, ours) == NOON + MINUTE
+        assert own_events.started_or_resumed_at(state, ours) == NOON + MINUTE
         assert not own_events.is_archived_by_us(state, ours)
         assert own_events.has_others(state, ours)
     assert not own_events.has_others(tablet.state(), ours)
@@ -80,7 +80,7 @@ def test_own_events_of_another_persons_session_are_empty_until_we_resume_it() ->
     theirs = Device("w2")
     theirs.receive(started())
     state = started().state()
-    assert own_events.taken_up_at(state, lambda writer: writer == "w2") is None
+    assert own_events.started_or_resumed_at(state, lambda writer: writer == "w2") is None
     assert own_events.last_activity(state, lambda writer: writer == "w2") == 0
     theirs.record(SessionResumed())
-    assert own_events.taken_up_at(theirs.state(), lambda writer: writer == "w2") == NOON
+    assert own_events.started_or_resumed_at(theirs.state(), lambda writer: writer == "w2") == NOON

@@ -443,7 +443,7 @@ def test_git_history_runs_no_program_in_any_method(tmp_path: Path, traps: Traps)
         "add_trailer": (str(message), "Holdfast-Session: x"), "blame": ("tracked.txt", 1),
         "blob_hash": (head, "tracked.txt"), "commit": (head,), "files_changed_by": ("tracked.txt", 5),
         "files_of": (head,), "head_log": (10,), "hooks_path": (), "lines_changed": (head, ["tracked.txt"]),
-        "log": (head,), "precisely": (commit,),
+        "log": (head,), "with_exact_time": (commit,),
     }  # fmt: skip
     own = {name for name in vars(GitHistory) if not name.startswith("_")}
     assert own == set(arguments)

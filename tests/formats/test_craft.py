@@ -494,7 +494,7 @@ def test_state_full_of_oddities_is_a_valid_document() -> None:
 
 
 @given(histories())
-def test_whatever_happened_can_be_shown_and_read_again(history: History) -> None:
+def test_every_event_is_shown_and_read_back(history: History) -> None:
     state = fold(history.events, "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
     document = FORMAT.render(state)
     assert [problem for problem in FORMAT.problems(document, "craft") if problem.severity == "error"] == []

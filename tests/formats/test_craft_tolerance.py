@@ -296,7 +296,7 @@ def test_what_cannot_be_coped_with_is_refused_by_name(document: Json, message: s
 
 
 @given(documents(), st.data())
-def test_whatever_is_wrong_import_copes_or_refuses(document: Document, data: st.DataObject) -> None:
+def test_import_repairs_or_refuses_any_damaged_document(document: Document, data: st.DataObject) -> None:
     """Any value anywhere may be replaced by anything, or be gone: what comes out is valid, or nothing does."""
     for _ in range(data.draw(st.integers(1, 4))):
         document = _spoilt(document, data)

@@ -170,7 +170,7 @@ def test_merging_any_three_documents_gives_one(base: Document, ours: Document, t
 
 
 @given(sessions(), st.data())
-def test_what_somebody_leaves_out_is_still_there(base: Document, data: st.DataObject) -> None:
+def test_omitted_fields_are_kept(base: Document, data: st.DataObject) -> None:
     ours = data.draw(grown(base))
     theirs = {key: item for key, item in base.items() if data.draw(st.booleans())}
     for key in ("agents", "pending", "decisions"):

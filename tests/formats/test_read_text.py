@@ -73,7 +73,7 @@ def test_scalars_of_yaml_mean_what_yaml_1_2_says(written: str, meant: Any) -> No
         max_leaves=20,
     )
 )  # fmt: skip
-def test_whatever_json_can_say_is_read_exactly(value: Any) -> None:
+def test_any_json_value_is_read_exactly(value: Any) -> None:
     for ascii_only in (True, False):
         raw = json.dumps(value, ensure_ascii=ascii_only, indent=1).encode()
         result = read_json(raw, "x.json")

@@ -260,7 +260,7 @@ def test_quick_look_agrees_with_the_slow_one(document: Document) -> None:
 
 
 @given(plain_documents(), st.data())
-def test_quick_look_sees_whatever_is_spoiled(document: Document, data: st.DataObject) -> None:
+def test_quick_check_detects_any_damage(document: Document, data: st.DataObject) -> None:
     """A value replaced anywhere: what is then called sound has no problems, and what has problems is not sound."""
     key = data.draw(st.sampled_from(sorted(document)))
     spoiled: list[Json] = [None, True, 0, 1, -1, 1.0, 1e3, "", "PAUSED", "2025-11-04T10:00:00Z", [], {}, [{}], 2**70]

@@ -209,7 +209,7 @@ tasks:
     | st.text(max_size=30).map("a: [ # {}".format)
     | st.lists(st.sampled_from(TORN.splitlines())).map("\n".join)
 )
-def test_whatever_stood_there_the_document_is_written_whole(text: str) -> None:
+def test_document_is_written_completely_over_any_content(text: str) -> None:
     made = yaml.render_yaml(DOCUMENT, over=text)
     assert read_yaml(made.encode("utf-8", "replace"), "-").value == DOCUMENT
 

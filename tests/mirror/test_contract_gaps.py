@@ -70,7 +70,7 @@ def test_restore_invents_nothing_when_the_history_has_lost_its_start(feature: Fe
     without(feature.path("history.jsonl"), 0)
     feature.path(name).write_text("torn: [")
     (sentences,) = restore(str(feature.root), now=NOW)
-    assert "which lacks 1 event: what it said there is not certain" in sentences
+    assert "which lacks 1 event: what it recorded there is uncertain" in sentences
     now = loaded(feature.path("state.yaml"))["current_state"]
     about = loaded(feature.path("implementation-plan.yaml"))["feature"]
     assert now["started_at"] == about["created_at"] == kept(feature, "entry")["started_at"]

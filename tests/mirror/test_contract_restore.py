@@ -127,7 +127,7 @@ def test_tampered_event_is_ignored(feature: Feature) -> None:
     path.write_text(path.read_text().replace("half-way", "all-done"))
     feature.path("state.yaml").unlink()
     assert (
-        "which has 1 line that somebody changed: what it said there is not" in restore(str(feature.root), now=NOW)[0]
+        "which has 1 line that somebody changed: what it recorded there is" in restore(str(feature.root), now=NOW)[0]
     )
     assert ["changed since Holdfast wrote it" in finding for finding in undecidable(feature.root)] == [True]
     assert "all-done" not in feature.path("state.yaml").read_text()

@@ -170,14 +170,14 @@ def test_torn_line_is_recognized_as_ours_by_its_start() -> None:
     torn = b'{"timestamp":"2026-11-15T10:00:00Z","command":"note.added","arguments":"unspeak'
     theirs = json.dumps(FOREIGN).encode()
     other = b'{"timestamp":"2026-11-15T10:00:00Z","command":"make","arg'
-    assert feature_dirs.foreign_lines(b"\n".join([own, torn, theirs, other])) == theirs + b"\n" + other
+    assert feature_dirs.lines_of_others(b"\n".join([own, torn, theirs, other])) == theirs + b"\n" + other
 
 
 def test_concurrently_appended_line_stays(project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody appends without a lock between our read and our rename."""
     session = keeper.start(SECRET)
     feature = layout.Feature(project.feature().name, str(project.feature()))
-    real, line = feature_dirs.foreign_lines, json.dumps(FOREIGN) + "\n"
+    real, line = feature_dirs.lines_of_others, json.dumps(FOREIGN) + "\n"
     calls: list[bytes] = []
 
     def late(raw: bytes) -> bytes:
@@ -187,7 +187,7 @@ def test_concurrently_appended_line_stays(project: Project, keeper: Keeper, monk
                 file.write(line)
         return real(raw)
 
-    monkeypatch.setattr(feature_dirs, "foreign_lines", late)
+    monkeypatch.setattr(feature_dirs, "lines_of_others", late)
     keeper.delete(session.id, force=True)
     assert Path(feature.history).read_text() == line
 

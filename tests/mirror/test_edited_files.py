@@ -323,7 +323,7 @@ def test_process_served_by_the_lock_holder_does_not_wait_for_the_lock(
         waiting.start()
         while waiting.is_alive():
             tree = memory.tree(root)
-            tree.served = memory.asked(root)
+            tree.served = memory.request_count(root)
             memory.save(tree)
             waiting.join(0.01)
     assert settled == []
@@ -341,7 +341,7 @@ def test_lock_holder_writes_what_others_record_meanwhile(
 
     def turn(*words: Any, **more: Any) -> None:
         settle(*words, **more)
-        turns.append(memory.ask(root) if not turns else 0)
+        turns.append(memory.request_settling(root) if not turns else 0)
 
     monkeypatch.setattr(mirror_settle, "_settle", turn)
     keeper.mirrors.write()
@@ -351,11 +351,11 @@ def test_lock_holder_writes_what_others_record_meanwhile(
 
 def test_request_counter_starts_again_when_it_is_large(project: Project, keeper: Keeper) -> None:
     memory, root = keeper.mirrors.stored, str(project.path)
-    memory.ask(root)
+    memory.request_settling(root)
     with open(memory.place(root) + ".asked", "ab") as file:
         file.write(b"." * (1 << 17))
     session = keeper.start("Build the shop")
-    assert (memory.asked(root), memory.tree(root).served) == (0, 0)
+    assert (memory.request_count(root), memory.tree(root).served) == (0, 0)
     session.note("on")
     project.in_step(keeper)
 

@@ -106,7 +106,7 @@ def test_copy_leaves_out_sessions_of_others_each_time(
             OTHER: "Paint it",
         }
         assert "does not share it with you" in left[SESSION][0]
-        assert "another member's: nothing is added to it" in left[OTHER][0]
+        assert "a session of another member with this id already exists there" in left[OTHER][0]
         assert done.sessions == 1
         assert events(two_members.ben, THIRD) == events(two_members.home, THIRD)
         assert len(events(two_members.anna, SESSION)) == len(events(two_members.anna, OTHER)) == 2

@@ -430,17 +430,17 @@ def test_stored_erasure_of_anothers_events_is_ignored(shared: Shared, tmp_path: 
     details = [
         damage.detail for damage in shared.anna.check() if damage.check == "chain" and damage.session == shared.id
     ]
-    assert any("erases what another person put there" in name and shared.team.role("bob") in name for name in details)
+    assert any("would erase events of another person" in name and shared.team.role("bob") in name for name in details)
 
     (left,) = (copied for copied in shared.anna.backup(str(tmp_path / "backup")) if copied.session == shared.id)
-    assert "that somebody else put there" in left.reason
+    assert "that another person recorded" in left.reason
     with closing(_open_file_store(tmp_path / "restored.db")) as restored:
         restored.restore(str(tmp_path / "backup"))
         _assert_annas_events_are_intact(shared, restored)
         assert [damage for damage in restored.check() if damage.session == shared.id] == []
 
     repaired = [name for name in shared.anna.repair() if shared.id in name]
-    assert any("erases what another person put there" in name for name in repaired)
+    assert any("would erase events of another person" in name for name in repaired)
     failed = {damage.check for damage in shared.anna.check() if damage.session == shared.id}
     assert failed <= {"aside"}
     assert next(event for event in shared.anna.events(shared.id) if event.hash == secret.hash).data is None
@@ -592,7 +592,7 @@ def test_invalid_event_row_does_not_affect_others(shared: Shared, cases: list[st
     values = [
         damage.detail for damage in shared.anna.check() if damage.check == "chain" and damage.session == shared.id
     ]
-    assert any(f"(put there by {shared.team.role('bob')})" in name for name in values)
+    assert any(f"(recorded by {shared.team.role('bob')})" in name for name in values)
     shared.anna.repair()
     assert "chain" not in {damage.check for damage in shared.anna.check() if damage.session == shared.id}
 
@@ -608,7 +608,7 @@ def test_damage_by_a_member_does_not_stop_the_owners_copy(shared: Shared, tmp_pa
         for _ in range(2):
             done = copy(shared.anna, copied)
             (left,) = (copied for copied in done.left_out if copied.session == shared.id)
-            assert f"(put there by {shared.team.role('bob')})" in left.reason
+            assert f"(recorded by {shared.team.role('bob')})" in left.reason
             _assert_annas_events_are_intact(shared, copied)
             hashes = [event.hash for event in copied.events(shared.id)]
             assert hashes == [*(event.hash for event in shared.events), sound.hash]
@@ -644,7 +644,7 @@ def test_backup_reports_events_left_out_because_of_a_members_damage(
     assert main(["backup", str(tmp_path / "backup")]) == 1
     output = capsys.readouterr().err
     assert "could not be backed up whole; everything else is there" in output
-    assert "without 1 event that somebody else put there" in output
+    assert "without 1 event that another person recorded" in output
     assert (tmp_path / "backup").exists()
 
 

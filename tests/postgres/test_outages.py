@@ -142,7 +142,7 @@ def test_command_recorded_before_an_outage_says_not_to_repeat_it(
     disconnect_after(1, line, monkeypatch)
     assert main(words) == 7
     output = capsys.readouterr().err
-    assert "it was recorded, but the server went away before the answer" in output
+    assert "it was recorded, but the connection was lost before the confirmation" in output
     assert "Do not repeat it" in output
     assert "again" not in output
     line.accept()

@@ -168,7 +168,7 @@ def test_writing_to_a_read_only_share_is_refused(team: Team) -> None:
 
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as other:
         members.share(anna, session, carl, writes=False)
-        with pytest.raises(Refused, match="shared with you for reading alone") as caught:
+        with pytest.raises(Refused, match="shared with you read-only") as caught:
             put(other, session, note("no"))
         with pytest.raises(Refused, match="cannot write to the session") as late:
             write_at_length(other)

@@ -176,7 +176,7 @@ def test_writer_id_of_another_member_is_refused_or_renewed(shared: Shared) -> No
     address = shared.team.address("bob", "shop")
     with (
         closing(PostgresStore(address, **facts)) as store,
-        pytest.raises(Exception, match="somebody else put events there under this home's writer id"),
+        pytest.raises(Exception, match="another person recorded events with this home's writer id"),
     ):
         put(store, shared.id, note("refused"))
 

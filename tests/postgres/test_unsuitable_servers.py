@@ -86,10 +86,10 @@ def test_missing_older_and_newer_schema_are_reported(postgres: Server, team: Tea
         assert "holdfast store init" in str(caught.value.hint)
     postgres.drop(name)
     with pytest.raises(Refused, match="older Holdfast") as old:
-        schema.refuse_others(1, "x", known=2)
+        schema.refuse_other_versions(1, "x", known=2)
     assert "store init" in str(old.value.hint)
     with pytest.raises(Refused, match="newer Holdfast"):
-        schema.refuse_others(3, "x", known=2)
+        schema.refuse_other_versions(3, "x", known=2)
 
 
 @pytest.mark.parametrize("version", ["abc", "", "-1", "1.0", "9" * 5000, "0", None])
@@ -161,7 +161,7 @@ def test_init_is_refused_without_createrole_or_create(postgres: Server) -> None:
             "SELECT pg_advisory_xact_lock(1212547073, ref::integer) FROM holdfast.installations",
             "process of this home",
         ),
-        ("LOCK TABLE holdfast.events IN SHARE ROW EXCLUSIVE MODE", "being divided"),
+        ("LOCK TABLE holdfast.events IN SHARE ROW EXCLUSIVE MODE", "being repartitioned"),
         ("SELECT pg_advisory_xact_lock(1212547074, lock) FROM generate_series(0, 1023) AS lock", "same session"),
         ("UPDATE holdfast.sessions SET goal = goal", "same session"),
     ],
@@ -190,7 +190,7 @@ def test_open_store_of_a_dismissed_member_refuses_to_write(team: Team) -> None:
         admin.dismiss(where, team.person)
         for about in (None, session):
             begun = store.transaction(about=about)
-            with pytest.raises(Refused, match="not a member of this vault any more") as caught, begun:
+            with pytest.raises(Refused, match="no longer a member of this vault") as caught, begun:
                 pass
             assert "store admit" in str(caught.value.hint)
 

@@ -135,7 +135,7 @@ Completed Work
   - arch-1: Architecture (3 methods proposed)
 
 In Progress
-  - code-1: Implement primary method (60%), interrupted: process gone, last seen 2 hours ago
+  - code-1: Implement primary method (60%), interrupted: its process ended, last seen 2 hours ago
   - far-1: Elsewhere, running at last contact; unknown since 2026-10-05 11:00
   - lost-1: Tests, interrupted: ended without a report, last seen 1 hour ago
   - t5: Primary method (by code-1)

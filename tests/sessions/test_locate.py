@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import NotFound, Refused
-from holdfast.sessions.work_trees import at_its_place, belongs_here
+from holdfast.sessions.work_trees import belongs_here, workspace_of_session
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_locate_prefers_the_work_tree_at_the_session(root: Path, outside: Keeper
     """Its keeper records there, and everybody sees it."""
     with opened(root, "shop") as shop:
         session = shop.start("Build the shop")
-    there = at_its_place(outside, session.id)
+    there = workspace_of_session(outside, session.id)
     assert there.place.root == str(root / "shop")
     there.session().pause("lunch")
     assert outside.session(session.id).document().status == "paused"
@@ -46,8 +46,8 @@ def test_session_is_located_in_the_projects_directory_without_a_work_tree(root: 
     with opened(root, "shop") as shop:
         first = shop.start("Build the shop")
         shop.start("Paint it", replace=True)
-        assert at_its_place(outside, first.id).place.root == str(root / "shop")
-        assert at_its_place(shop, first.id) is shop
+        assert workspace_of_session(outside, first.id).place.root == str(root / "shop")
+        assert workspace_of_session(shop, first.id) is shop
 
 
 def test_locate_is_refused_with_a_hint_when_the_project_is_not_here(root: Path, outside: Keeper) -> None:
@@ -56,17 +56,17 @@ def test_locate_is_refused_with_a_hint_when_the_project_is_not_here(root: Path, 
         session = shop.start("Build the shop")
     shutil.rmtree(root / "shop")
     with pytest.raises(Refused, match="shop is not on this machine") as caught:
-        at_its_place(outside, session.id)
+        workspace_of_session(outside, session.id)
     assert f"holdfast resume {session.id[:8]}" in (caught.value.hint or "")
 
 
 def test_locate_does_not_find_an_unknown_session(outside: Keeper) -> None:
     """With and without a store."""
     with pytest.raises(NotFound):
-        at_its_place(outside, "nobody")
+        workspace_of_session(outside, "nobody")
     outside.start("Tidy up")
     with pytest.raises(NotFound):
-        at_its_place(outside, "nobody")
+        workspace_of_session(outside, "nobody")
 
 
 def test_session_belongs_only_to_its_own_project(root: Path, outside: Keeper) -> None:

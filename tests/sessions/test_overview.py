@@ -115,7 +115,7 @@ def test_overview_shows_reminders_while_work_goes_on(keeper: Keeper) -> None:
         session.note("still at it", at=start + minute * MINUTE)
         shown[minute] = overview.session_card(keeper, session.id, at=start + minute * MINUTE).attention
     assert [shown[minute] for minute in (36, 44, 56, 64)] == [
-        (), ("A break would do good",), ("A break would do good",), ("A break is due",),
+        (), ("Time for a break",), ("Time for a break",), ("A break is due",),
     ]  # fmt: skip
     session.pause(at=start + 89 * MINUTE)
     assert overview.session_card(keeper, session.id, at=start + 90 * MINUTE).attention == ()

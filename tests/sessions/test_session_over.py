@@ -116,7 +116,7 @@ def test_commands_say_that_a_session_is_over(agents: AgentHooks) -> None:
         ).stdout
         for verb, words in (("status", ()), ("history", ()), ("show", ("@",)))
     }  # fmt: skip
-    assert all("paused (over)" in expected_text for expected_text in done.values()), done
+    assert all("paused (inactive)" in expected_text for expected_text in done.values()), done
 
 
 def test_corrections_of_hours_do_not_continue_a_session_that_is_over(tmp_path: Path) -> None:

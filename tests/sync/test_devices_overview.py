@@ -203,4 +203,4 @@ def test_listing_as_of_the_last_events_reads_no_state(keeper: Keeper, monkeypatc
     """It is one query, however many sessions are open."""
     whole = keeper.history(all_projects=True)
     monkeypatch.setattr(type(keeper.store()), "state", _away)
-    assert [row.id for row in history.listed(keeper, Filter())] == [row.id for row in whole]
+    assert [row.id for row in history.list_rows(keeper, Filter())] == [row.id for row in whole]

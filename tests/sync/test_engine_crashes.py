@@ -287,7 +287,7 @@ def check(world: World) -> None:
         assert device.log() == anna.log(), device.name
         assert device.states() == anna.states(), device.name
         report = device.sync()
-        assert not [refused for refused in report.rejected if "held back" not in refused.reason], (
+        assert not [refused for refused in report.rejected if "removed" not in refused.reason], (
             device.name,
             report.rejected,
         )

@@ -24,7 +24,7 @@ from holdfast.sync.read_heads import read_listing
 from holdfast.sync.sync import sync_vault
 from holdfast.sync.vault import Vault
 from holdfast.workspace.keys import age
-from holdfast.workspace.keys.device_keys import ENTRY, DeviceKeys, new_box
+from holdfast.workspace.keys.device_keys import ENTRY, DeviceKeys, new_request_keys
 from tests.support.vault_devices import Device, Shelf, join, settle
 
 
@@ -303,7 +303,8 @@ def test_invited_person_can_write_when_a_guest_left_many_keys(
     for _ in range(files):
         made_up = [os.urandom(32) for _ in range(1_000)]
         wrapped = KeyWrap(
-            vault=share.id, founding=entries.pack(founding), box=new_box()[1], session="s1", secret=os.urandom(32),
+            vault=share.id, founding=entries.pack(founding), box=new_request_keys()[1], session="s1",
+            secret=os.urandom(32),
             keys=[*(share.ring() if keys == "made up and real" else []), *made_up],
             entry=next(iter(share.membership.tips)),
         )  # fmt: skip
@@ -395,7 +396,7 @@ def _announce(device: Device, number: int, session: str) -> None:
             device.keys,
             VaultFounded(
                 vault="", parents=(), by=main.me, at=1, device=device.keys.public, nonce=os.urandom(16),
-                box=new_box()[0], session=named,
+                box=new_request_keys()[0], session=named,
             ),
         )  # fmt: skip
         share = entries.hash_of(founded.payload)
@@ -509,7 +510,7 @@ def test_removal_arrives_when_its_ancestors_return_among_invented_hashes(fleet: 
     fleet.ben.sync()
     fleet.ben.note("s1", "before")
     report = fleet.ben.sync()
-    assert any("An admin removed somebody" in note for note in report.notes)
+    assert any("An admin removed a device" in note for note in report.notes)
     fleet.anna.sync(put_back=True)
     fleet.ben.note("s1", "after")
     settle([fleet.ben, fleet.cleo, fleet.anna], 1)

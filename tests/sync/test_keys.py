@@ -216,6 +216,6 @@ def test_any_text_is_a_key_or_invalid(text: str) -> None:
 
 def test_box_is_a_pair_of_age_keys() -> None:
     """Its identity opens what is sealed to its recipient."""
-    recipient, identity = device_keys.new_box()
+    recipient, identity = device_keys.new_request_keys()
     assert device_keys.check_recipient(recipient) == recipient
     assert age.decrypt([identity], age.encrypt(recipient, b"a letter")) == b"a letter"

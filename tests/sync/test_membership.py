@@ -49,7 +49,7 @@ def test_device_cannot_admit_itself() -> None:
     acts = Acts()
     own = acts.admit("eve", "eve")
     assert acts.names() == {"ann"}
-    assert reasons(acts) == {own: "its author was never let in"}
+    assert reasons(acts) == {own: "its author was never a member"}
 
 
 def test_concurrent_admissions_make_one_member() -> None:

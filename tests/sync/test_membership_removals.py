@@ -187,4 +187,4 @@ def test_removal_of_an_unknown_device_has_no_effect() -> None:
     """The author of a removal must be able to know the device."""
     acts = Acts()
     own = acts.remove("ann", "eve")
-    assert reasons(acts) == {own: "it names a device that was never let in"}
+    assert reasons(acts) == {own: "it names a device that was never a member"}

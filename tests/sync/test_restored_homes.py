@@ -307,4 +307,4 @@ def test_fork_is_not_reported_as_damage(tmp_path: Path) -> None:
     for device in (anna, ben):
         (damage,) = device.store.check()
         assert (damage.check, damage.session) == ("copies", "s1")
-        assert damage.detail == f"two copies of one home went on from event 1 of {writer}; both are kept"
+        assert damage.detail == f"two copies of one home both continued from event 1 of {writer}; both are kept"

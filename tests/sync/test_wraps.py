@@ -30,12 +30,12 @@ from holdfast.core.errors import Invalid, Refused
 from holdfast.sync.protocol import wraps
 from holdfast.sync.protocol.wraps import KeyWrap, read_identity, recipient_of, unwrap, wrap
 from holdfast.workspace.keys import age
-from holdfast.workspace.keys.device_keys import DeviceKeys, new_box
+from holdfast.workspace.keys.device_keys import DeviceKeys, new_request_keys
 
 pyrage = import_module("pyrage")  # it has no types
 IN_CI = bool(os.environ.get("HOLDFAST_CI"))  # read at import: tests run with an empty environment
 DEVICE = DeviceKeys.generate()
-BOX = new_box()[1]
+BOX = new_request_keys()[1]
 FULL = KeyWrap(
     vault="0f" * 32,
     founding=b"\x00the signed founding entry\xff",

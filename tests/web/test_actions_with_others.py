@@ -84,7 +84,7 @@ def test_resume_in_a_differing_work_tree_is_refused_until_forced(ui: OpenDashboa
     shown.get_by_role("button", name="Cancel").click()
     expect(shown).to_have_count(0)
     ui.button("Resume").click()
-    shown.get_by_role("button", name="Go on anyway").click()
+    shown.get_by_role("button", name="Resume anyway").click()
     ui.expect_toast("Resumed.")
     assert ui.session_document(session).status == "in_progress"
     assert ui.session_document(session).device == "desk"

@@ -75,15 +75,15 @@ def test_devices_page_shows_the_vault_and_its_members(browser: Browser, sample: 
         remote = page.locator(".remote")
         expect(remote).to_contain_text(f"folder:{sample.vaults.folder}")
         expect(remote).to_contain_text(met.words)
-        expect(remote).to_contain_text("this device belongs here")
+        expect(remote).to_contain_text("this device: member")
         expect(page.locator(".lines dd", has_text="1 session")).to_be_visible()
         members = page.locator(".members tbody tr")
         expect(members).to_have_count(3)
         expect(members.nth(0)).to_contain_text("(this device)")
         expect(members.nth(1)).to_contain_text("laptop")
-        expect(members.nth(2)).to_contain_text("was removed")
+        expect(members.nth(2)).to_contain_text("removed")
         expect(page.locator(".asking li")).to_contain_text(NAMES[0])
-        expect(page.locator(".turned tbody tr")).to_contain_text("it is not what its author put there")
+        expect(page.locator(".turned tbody tr")).to_contain_text("its SHA-256 differs from the one in the head")
         expect(page.locator("#devices-people")).to_contain_text("tove@example.org")
 
 
@@ -113,7 +113,7 @@ def test_devices_page_explains_how_to_add_a_second_device(
         expect(page.get_by_text("encrypted before it leaves this device")).to_be_visible()
         expect(page.get_by_role("button", name="Sync now")).to_have_count(0)
         vaults.create_vault()
-        expect(page.locator(".remote")).to_contain_text("this device belongs here")
+        expect(page.locator(".remote")).to_contain_text("this device: member")
         expect(page.get_by_text("holdfast remote add home")).to_have_count(0)
 
 

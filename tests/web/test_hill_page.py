@@ -156,7 +156,7 @@ def test_dot_can_be_moved_by_keys(browser: Browser, sample_hills: Hills) -> None
         page.keyboard.press("Enter")
         expect(page.locator(".toast")).to_contain_text("keys: 5 of 10, at the crest.")
         expect(line(page, "keys")).to_contain_text("at the crest 5/10")
-        expect(page.locator("[data-held]")).to_have_count(0)
+        expect(page.locator("[data-dragged]")).to_have_count(0)
         expect(dot(page, "keys")).to_be_focused()
         page.keyboard.press("End")
         expect(dot(page, "keys")).to_have_attribute("aria-valuenow", "10")
@@ -285,7 +285,7 @@ def test_hostile_and_very_long_names_are_only_text(
                     locator.focus()
                     page.keyboard.press("ArrowRight" if width > 500 else "ArrowLeft")
                     page.keyboard.press("Enter")
-                    expect(page.locator("[data-held]")).to_have_count(0)
+                    expect(page.locator("[data-dragged]")).to_have_count(0)
         assert [evil.at(words) for words in names] == list(range(len(names)))
 
 

@@ -136,7 +136,7 @@ def test_old_page_says_that_the_server_was_restarted(site: Site, context: Browse
     with serving(site, port=port) as dashboard:
         page = _opened(context, dashboard)
     with serving(site, port=port):
-        page.locator("#stranger").wait_for(state="visible")
+        page.locator("#unknown").wait_for(state="visible")
         assert page.locator("#offline").is_hidden()
 
 

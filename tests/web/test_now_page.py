@@ -45,7 +45,7 @@ def test_card_shows_the_essentials(page: Page) -> None:
     card = page.locator(".card", has_text="Add sign-in with passkeys")
     for words in ("harbour", "in progress", "55%", "81%", "paused", "1 running:", "build-1"):
         expect(card).to_contain_text(words)
-    expect(card.get_by_label("Waits for you")).to_contain_text("Agent test-1 failed: the browser did not start")
+    expect(card.get_by_label("Waiting for you")).to_contain_text("Agent test-1 failed: the browser did not start")
     expect(card.locator(".small-strip")).to_have_attribute("aria-label", "Worked 11 min, with 4 pauses")
     # What waits for the person comes first.
     expect(page.locator(".card").first).to_contain_text("Agent test-1 failed")

@@ -10,7 +10,7 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 def local(ms: int) -> str:
-    """The moment in this machine's zone, spelled like `times.text` but without its `Z`."""
+    """The moment in this machine's zone, in the form of `times.format_time`, without its `Z`."""
     offset = local_offset(ms)
     return format_time(ms + (offset.days * 86_400 + offset.seconds) * 1000)[:-1]
 

@@ -112,7 +112,7 @@ class Scale:
 
 def chart(paint: Paint, timeline: TimelineChart, *, max_lanes: int = 100) -> Painted:
     if timeline.until - timeline.since < SECOND:
-        return paint.plain("It has only just begun.")
+        return paint.plain("Nothing to draw yet.")
     if not paint.tty:
         return _list_runs(paint, timeline)
     lanes = timeline.lanes if len(timeline.lanes) <= max_lanes else timeline.lanes[: max_lanes - 1]

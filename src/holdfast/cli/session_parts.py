@@ -41,7 +41,7 @@ def mark(paint: Paint, status: str) -> Painted:
 def status_word(paint: Paint, session: Session | Row) -> Painted:
     """The status of a session in words, in its colour; and that it is over, where it is."""
     word = paint.style(session.status.replace("_", " "), _STATUS_STYLES.get(session.status, ""))
-    return paint.join(word, paint.dim(" (over)")) if session.over else word
+    return paint.join(word, paint.dim(" (inactive)")) if session.over else word
 
 
 def indented(paint: Paint, draw: Callable[[Paint], str]) -> Painted:
@@ -106,7 +106,7 @@ def agents_short(
     rows: list[list[str]] = []
     for agent in shown:
         lost = _is_lost(agent, lost_ids)
-        word = paint.red("gone") if lost else paint.style(agent.status, _MARKS.get(agent.status, ("", "", ""))[2])
+        word = paint.red("lost") if lost else paint.style(agent.status, _MARKS.get(agent.status, ("", "", ""))[2])
         share = "" if agent.progress is None or agent.status == "completed" else progress(paint, agent.progress, 8)
         rows.append([mark(paint, "interrupted" if lost else agent.status), agent.id, word, share, duration(agent),
                      agent_detail(paint, agent)])  # fmt: skip
@@ -142,9 +142,9 @@ def agents_summary(agents: Sequence[Agent], limit: int | None = None, lost_ids: 
     names = {"completed": "done", "error": "failed", "timeout": "timed out", "pending": "waiting"}
     counts: dict[str, int] = {}
     for agent in agents:
-        name = "gone" if _is_lost(agent, lost_ids) else names.get(agent.status, agent.status)
+        name = "lost" if _is_lost(agent, lost_ids) else names.get(agent.status, agent.status)
         counts[name] = counts.get(name, 0) + 1
-    order = ("running", "paused", "waiting", "gone", "interrupted", "failed", "timed out", "aborted", "done")
+    order = ("running", "paused", "waiting", "lost", "interrupted", "failed", "timed out", "aborted", "done")
     many = limit is not None and counts.get("running", 0) > limit
     remarks = {"running": f" (the mode is meant for {limit})"} if many else {}
     return ", ".join(f"{counts[name]} {name}{remarks.get(name, '')}" for name in order if name in counts)

@@ -68,7 +68,7 @@ def _span(word: str) -> int:
     digits = word.rstrip("smindhw")
     unit = _SPANS.get(word[len(digits) :])
     if unit is None or not (digits.isascii() and digits.isdigit()) or len(digits) > 6:
-        raise Invalid(f"{quoted(word)} is not a length of time", hint="Write it as 90s, 30m, 12h, 7d or 2w.")
+        raise Invalid(f"expected a duration, got {quoted(word)}", hint="Write it as 90s, 30m, 12h, 7d or 2w.")
     return int(digits) * unit
 
 

@@ -140,7 +140,7 @@ def context_line(paint: Paint, session: Session, cells: int = 20) -> Painted:
 def sync_words(session: Session, clock: Clock) -> str:
     """Whether the session is synced with its remote, and since when."""
     sync = session.sync
-    words = {"pending": "not all of it is there yet", "synced": "all of it is there"}
+    words = {"pending": "not fully synced yet", "synced": "up to date"}
     last = "never synced" if sync.last_sync is None else f"last synced {clock.ago(sync.last_sync)}"
     people = f"; shared with {', '.join(sync.shared_with)}" if sync.shared_with else ""
     state = sync.error or words.get(sync.status, "it failed")

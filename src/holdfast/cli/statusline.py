@@ -35,7 +35,7 @@ _LEVELS: Final = ((85, "compress"), (70, "warning"), (50, "shown"), (0, "normal"
 
 
 def show(home: str, agent: str) -> int:
-    """Print the line for the payload on standard input. Always 0: there is nothing an agent could do about it."""
+    """Print the line for the payload on standard input. Always 0: an agent could not act on an error."""
     raw = _input()
     payload = _object(raw)
     if payload is None or agent not in _AGENTS:

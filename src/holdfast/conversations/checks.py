@@ -97,7 +97,7 @@ def _check_server_entries(ws: Workspace, active: list[AgentConnection]) -> Check
         for value in (file.receipt.values if file.receipt is not None else ())
         if value.at[-1] == NAME and call_of(value.value)
         if not (call := call_of(at_path(detect.read(file.path, connection.project), value.at)))
-        or not (detect.all_ours(ws.home.path, connection.scope)(call) or by_hand(call))
+        or not (detect.entry_test(ws.home.path, connection.scope)(call) or by_hand(call))
     ]
     if not lost:
         return None
@@ -116,7 +116,7 @@ def _setups(ws: Workspace) -> list[AgentSetup]:
         return setups
     for name in CONNECTABLE:
         try:
-            setups.append(detect.look(ws, ws.agent_dirs, name))
+            setups.append(detect.inspect_agent(ws, ws.agent_dirs, name))
         except (HoldfastError, ImportError):
             continue
     return setups

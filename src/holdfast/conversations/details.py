@@ -79,7 +79,7 @@ def describe(transcript: Transcript) -> ConversationUpdated:
     )  # fmt: skip
 
 
-def share(whole: ConversationUpdated, others: Iterable[State]) -> ConversationUpdated:
+def own_share(whole: ConversationUpdated, others: Iterable[State]) -> ConversationUpdated:
     """The details without what other sessions have of the conversation: a cost must not be counted twice."""
     remaining = {name: getattr(whole, name) for name in _COUNTED}
     cost = whole.cost_usd
@@ -125,7 +125,7 @@ def _known(state: State, known: ConversationState | None, name: str) -> int:
     return count if isinstance(count, int) else 0
 
 
-def is_news(state: State, updated: ConversationUpdated) -> bool:
+def differs_from_state(state: State, updated: ConversationUpdated) -> bool:
     """Whether it differs from what the session has."""
     known = state.conversations.get(f"{updated.agent}\n{updated.id}")
     return known is None or any(getattr(known, field) != getattr(updated, field) for field in known.__struct_fields__)
@@ -135,7 +135,7 @@ def _count(number: int) -> int:
     return min(max(number, 0), MAX_SAFE_INTEGER)
 
 
-def mark_of(updated: ConversationUpdated) -> str:
+def key_suffix(updated: ConversationUpdated) -> str:
     """The end of the event's key, which changes with its content."""
     return f"conversation:{digest(msgspec.json.encode(updated))[:16]}"
 
@@ -143,7 +143,7 @@ def mark_of(updated: ConversationUpdated) -> str:
 # ── as hooks report it ───────────────────────────────────────────────────────────────────────────────────
 
 
-def note(transaction: Transaction, reported: Iterable[tuple[Payload, str]]) -> bool:
+def note_ended_turns(transaction: Transaction, reported: Iterable[tuple[Payload, str]]) -> bool:
     """Note where transcripts are and which turns ended, from payloads with their sessions; says whether one ended."""
     ended = False
     for payload, session in reported:
@@ -255,14 +255,14 @@ def _record(ws: Workspace, transaction: Transaction, session: str, transcript: T
         return
     sessions = ws.store().find(view.native_name(transcript.agent, transcript.conversation))
     others = (transaction.state(other) for other in sessions if other != session)
-    updated = share(describe(transcript), with_our_counts(ws, others, transcript.agent, transcript.conversation))
+    updated = own_share(describe(transcript), with_our_counts(ws, others, transcript.agent, transcript.conversation))
     prepared = ws.recorder.prepare(updated)
     assert isinstance(prepared, ConversationUpdated)
     news = [
         *_new_events(state, prepared, transcript),
         *continue_parent(ws, state, transcript.agent, transcript.conversation, transcript.parent),
     ]
-    key = f"live:{digest(name.encode(errors='surrogatepass'))[:16]}:{mark_of(prepared)}"
+    key = f"live:{digest(name.encode(errors='surrogatepass'))[:16]}:{key_suffix(prepared)}"
     keys = (f"{key}:{number}" for number in range(len(news)))
     ws.recorder.append_reported(
         transaction, session, ((at, data) for data in news), keys=keys, actor=transcript.agent
@@ -271,7 +271,7 @@ def _record(ws: Workspace, transaction: Transaction, session: str, transcript: T
 
 def _new_events(state: State, updated: ConversationUpdated, transcript: Transcript) -> Iterator[EventData]:
     """The event, if its content is new, and what follows from it for an unfinished session."""
-    if is_news(state, updated):
+    if differs_from_state(state, updated):
         yield updated
     if view.status_of(state) in FINISHED:
         return

@@ -36,7 +36,7 @@ def move(ws: Workspace, reference: str, to: str, *, at: int | None = None) -> Mo
     state = ws.state(to)
     if view.status_of(state) in FINISHED:
         raise Refused(
-            f"session {to[:8]} has ended and takes no more conversations",
+            f"session {to[:8]} has ended: no conversation can be moved to it",
             hint=f"Start one that continues it: holdfast start GOAL --continues {to[:8]}",
             session=to,
         )

@@ -72,7 +72,7 @@ def work_pieces(state: State, now: int, rule: LimitRule) -> list[Piece]:
     began (0 without one), and how much counts towards the limits.
 
     Between two times that follow from the log (a gap becomes an idle pause, a run a long one, a recorded end comes)
-    working time stands still or grows with the clock, so its value at these times is enough.
+    working time is constant or grows with the clock, so its value at these times is enough.
     """
     turning = (at for point in turning_points(state) for at in (point, point + 1))
     times = sorted({now, *(at for at in turning if at > now)})

@@ -80,7 +80,7 @@ def parse_erasure(data: Json) -> EventErased | None:
         return None
 
 
-def with_remaining_data(event: Event, instead: Mapping[str, bytes]) -> Event:
+def with_data_or_replacement(event: Event, instead: Mapping[str, bytes]) -> Event:
     """The event with its own data, or with its replacement if that is readable."""
     replaced = _with_replacement(event, instead)
     return replaced if replaced is event or read_data(replaced) is not None else event

@@ -28,7 +28,7 @@ from holdfast.core.canonical import MAX_SAFE_INTEGER, with_json_numbers
 from holdfast.core.clock import adjusted_clocks, log_position
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Invalid
-from holdfast.core.event_data import collect_erasures, read_data, with_remaining_data
+from holdfast.core.event_data import collect_erasures, read_data, with_data_or_replacement
 from holdfast.core.events import (
     EVENT_TYPES,
     AliasGiven,
@@ -141,7 +141,7 @@ def _without_duplicates(ordered: list[Event]) -> list[Event]:
     if all(event.data is not None for event in unique):
         return unique
     instead = collect_erasures(unique).instead
-    return [with_remaining_data(event, instead) for event in unique]
+    return [with_data_or_replacement(event, instead) for event in unique]
 
 
 def _sorted(events: Iterable[Event]) -> tuple[list[Event], dict[str, int]]:
@@ -237,7 +237,7 @@ def _start_session(state: State, event: Event, data: EventData) -> None:
         value = getattr(data, name)
         if value is not None:
             write_register(state, name, value, event)
-    _note_taken_up(state, event, gathers=data.gathers)
+    _note_started_or_resumed(state, event, gathers=data.gathers)
     state.captured = _is_captured(event)
     _begin_session(state, event, data.status if data.status in ("created", "in_progress") else "in_progress")
 
@@ -253,7 +253,7 @@ def _is_captured(event: Event) -> bool:
     return event.key is not None and event.key.startswith(_CAPTURED)
 
 
-def _note_taken_up(state: State, event: Event, *, gathers: bool) -> None:
+def _note_started_or_resumed(state: State, event: Event, *, gathers: bool) -> None:
     """Record that a person took the session up: events from hooks, transcripts, imports and mirrors have a key."""
     if gathers and event.key is None:
         state.taken_up[event.writer] = max(event.at, state.taken_up.get(event.writer, event.at))
@@ -292,7 +292,7 @@ def _change_session_status(state: State, event: Event, data: EventData) -> None:
                 add_mark(state.time, pause_mark(state, event, "timeout", "Working-time limit reached"))
             _record_crossing(state, "timeout_90", event.at)
         case SessionResumed():
-            _note_taken_up(state, event, gathers=data.gathers)
+            _note_started_or_resumed(state, event, gathers=data.gathers)
             add_mark(state.time, PauseMark(event.at, "resumed", writer=event.writer))
             add_attended(state.time, event.at, event.at)
         case SessionCompleted():
@@ -534,7 +534,7 @@ def _archive_or_delete(state: State, event: Event, data: EventData) -> None:
 def _resolve_conflict(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ConflictResolved)
     resolve(state, event, data)
-    _settle(event, entries_of_field(state, data.field))
+    _apply_chosen_status(event, entries_of_field(state, data.field))
 
 
 def _add_conflict(state: State, event: Event, data: EventData) -> None:
@@ -545,16 +545,16 @@ def _add_conflict(state: State, event: Event, data: EventData) -> None:
         state.not_applied += 1
         return
     add_dispute(state, event, data)
-    _settle(event, islice(entries_of_field(state, data.field), 1))
+    _apply_chosen_status(event, islice(entries_of_field(state, data.field), 1))
 
 
-def _settle(event: Event, entries: Iterable[AgentState | TaskState]) -> None:
+def _apply_chosen_status(event: Event, entries: Iterable[AgentState | TaskState]) -> None:
     """Apply the consequences of a status that a person chose in a conflict."""
     for entry in entries:
         if isinstance(entry, AgentState):
             agents.close_run(entry, event.at)
         else:
-            tasks.settle(entry, event.at)
+            tasks.set_completion_time(entry, event.at)
 
 
 def _leave_unchanged(state: State, event: Event, data: EventData) -> None:

@@ -105,15 +105,15 @@ def refusal(subject: str, status: str, event: str, session: str | None = None) -
     words = {"error": "in error", "timeout": "timed out"}.get(status, status.replace("_", " "))
     if status in FINISHED and subject == "the session":
         return Refused(
-            f"the session is {words}, and nothing follows that",
-            hint=f"Go on with a new one: holdfast start GOAL --continues {session or 'ID'}",
+            f"the session is {words}, which is final",
+            hint=f"To continue in a new session: holdfast start GOAL --continues {session or 'ID'}",
             session=session,
         )
     participle = _PARTICIPLES.get(event, event.partition(".")[2].replace("_", " "))
     hint = {
-        ("paused", "session.paused"): "Go on with: holdfast resume",
+        ("paused", "session.paused"): "To continue: holdfast resume",
         ("error", "session.completed"): "Resume it first: holdfast resume",
-        ("error", "session.failed"): "Go on with: holdfast resume",
+        ("error", "session.failed"): "To continue: holdfast resume",
         ("error", "session.paused"): "It has failed. To continue: holdfast resume",
     }.get((status, event))
     move = MOVES.get(event)

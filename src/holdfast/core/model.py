@@ -1,6 +1,6 @@
 """The session as everybody sees it: the document of the public contract, field by field.
 
-Commands, library, server and dashboard all speak this. Absent facts are null, never missing.
+Commands, library, server and dashboard all use it. Absent facts are null, never missing.
 """
 
 from __future__ import annotations

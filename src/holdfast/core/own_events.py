@@ -15,7 +15,7 @@ from holdfast.core.state import PauseMark, State
 IsOwn: TypeAlias = Callable[[str], bool]
 
 
-def taken_up_at(state: State, is_own: IsOwn) -> int | None:
+def started_or_resumed_at(state: State, is_own: IsOwn) -> int | None:
     """When one of our devices last began the session or took it up: then conversations that begin here join it."""
     return _latest(state.taken_up, is_own)
 
@@ -23,7 +23,7 @@ def taken_up_at(state: State, is_own: IsOwn) -> int | None:
 def last_activity(state: State, is_own: IsOwn) -> int:
     """When one of our devices was last active in it; 0 if never."""
     signs = {writer: max(item.until for item in signs) for writer, signs in state.time.signs.items() if signs}
-    return max(_latest(signs, is_own) or 0, taken_up_at(state, is_own) or 0)
+    return max(_latest(signs, is_own) or 0, started_or_resumed_at(state, is_own) or 0)
 
 
 def last_event_at(state: State, is_own: IsOwn) -> int | None:

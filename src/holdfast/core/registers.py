@@ -209,14 +209,14 @@ def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
             _choose(state, writes, candidates[position], event, settled)
             return
     if known is not None:
-        _settle(state, event, choice, exact or known, registers)
+        _resolve_values(state, event, choice, exact or known, registers)
     elif choice.value is not None and choice.field in state.registers and choice.field != "status":
         _choose(state, registers[0], Write(choice.value, "", 0, "", event.at), event, settled)
     else:
         state.not_applied += 1
 
 
-def _settle(
+def _resolve_values(
     state: State, event: Event, choice: ConflictResolved, clash: FieldConflict, registers: Sequence[list[Write]]
 ) -> None:
     position = _position_of(clash.writes, choice.chosen)

@@ -59,7 +59,7 @@ def apply_added(state: State, event: Event, data: EventData) -> None:
     state.task_refs.setdefault(task.id, []).append(task.ref)
 
 
-def settle(task: TaskState, at: int) -> None:
+def set_completion_time(task: TaskState, at: int) -> None:
     """Set the completion time of a task whose completion a person chose in a conflict."""
     if status_of(task) == "completed" and task.completed_at is None:
         task.completed_at = at

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STATUS = {
     "created": "not started", "in_progress": "in progress", "paused": "paused", "completed": "completed",
-    "error": "stopped by an error", "aborted": "given up",
+    "error": "stopped by an error", "aborted": "aborted",
 }  # fmt: skip
 # A pause this long is an absence: a night.
 ABSENCE = 8 * HOUR
@@ -37,7 +37,7 @@ _REMINDERS = {
 }
 # What surfaces show while the limit is exceeded.
 CROSSED = {
-    "break_40": "a break would do good", "warning_60": "a break is due",
+    "break_40": "time for a break", "warning_60": "a break is due",
     "timeout_90": "the working-time limit was reached",
 }  # fmt: skip
 _PAUSED_BY_LIMIT = "{} minutes of work: the session is paused. "

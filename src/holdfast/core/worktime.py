@@ -11,7 +11,7 @@ Another program may have recorded the beginning of a pause without its end, as a
 the agent's run that begins there is a pause however short. For kind idle, the person was away from there, or from the
 end of the idle pause that begins there, until the next sign.
 
-A pause stops the clock only for writers that knew of it. Where another writer and the one who paused did not know of
+A pause applies only to writers that had seen it. Where another writer and the one who paused did not know of
 each other's events, the other's activity within the pause is work: from its first sign to its last, less gaps longer
 than the idle threshold.
 """

@@ -1,4 +1,4 @@
-"""Finds archives of the orchestrator format in a project that the store does not know."""
+"""Find archives of the orchestrator format in a project that the store does not know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts documents between formats, by way of a state in memory."""
+"""Convert documents between formats, by way of a state in memory."""
 
 from __future__ import annotations
 

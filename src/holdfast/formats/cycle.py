@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 WEEKS: Final = 6
 _MAX_WEEKS: Final = 52
 NO_SCOPE: Final = "Without a scope"
-_BEGIN: Final = "<!-- holdfast cycle: {}, {} weeks. What stands between these two comments is written anew. -->"
+_BEGIN: Final = "<!-- holdfast cycle: {}, {} weeks. The text between these two comments is replaced. -->"
 _END: Final = "<!-- end of the holdfast cycle -->"
 _SECTION: Final = re.compile(
     r"<!-- holdfast cycle: (\d{4}-\d\d-\d\d), (\d{1,2}) weeks\.[^\n]*-->\r?\n.*?" + re.escape(_END), re.DOTALL
@@ -73,10 +73,10 @@ def cycle(
     *,
     start: str | None = None,
     weeks: int | None = None,
-    begins_there: bool = False,
+    start_is_first_day: bool = False,
     at: int | None = None,
 ) -> Cycle:
-    """The cycle at a time (default: now), counted from the start of one; or, with `begins_there`, that very one."""
+    """The cycle at a time (default: now), counted from the start of one; or, with `start_is_first_day`, that one."""
     weeks = WEEKS if weeks is None else weeks
     if not 1 <= weeks <= _MAX_WEEKS:
         raise Invalid(f"expected 1 to {_MAX_WEEKS} weeks, got {weeks}")
@@ -84,7 +84,7 @@ def cycle(
     rows = history.history(ws, limit=None, at=at)
     states = history.states_of(ws, rows, at=at)
     since = _first_day(states, start, now)
-    if not begins_there:
+    if not start_is_first_day:
         passed = max(0, (date.fromisoformat(day_of(now, local_offset)) - since).days)
         since += timedelta(days=passed - passed % (7 * weeks))
     shown = {row.id for row in rows}
@@ -171,7 +171,7 @@ def _make_cycle(
         timeline = timelines.setdefault(person_of(store, hours.session), OverlapTimeline(messages))
         for overlap in timeline.add(hours):
             if overlap.hours.session in shown:
-                sums.take(overlap, local_offset)
+                sums.subtract(overlap, local_offset)
                 elsewhere[overlap.hours.session] += overlap.until - overlap.since
     sessions = [
         CycleSession(

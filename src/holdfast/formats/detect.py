@@ -1,4 +1,4 @@
-"""Detects the format of a file by its path and by its shape.
+"""Detect the format of a file by its path and by its shape.
 
 Many projects keep files of their own under the same names. Those are in none of the four formats; `why_foreign` says
 why.

@@ -1,4 +1,4 @@
-"""Finds session files in directories and reads their documents; what cannot be recognised is reported, not fatal.
+"""Find session files in directories and read their documents; what cannot be recognised is reported, not fatal.
 
 The files of one contract feature are one document, named by their directory. In a directory, files at the formats'
 own paths count at any depth, and others that may be session files. Links are not followed; version control, packages

@@ -1,4 +1,4 @@
-"""Exports a session as a document, to a file or, for contract, as a directory with the whole layout."""
+"""Export a session as a document, to a file or, for contract, as a directory with the whole layout."""
 
 from __future__ import annotations
 

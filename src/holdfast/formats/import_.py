@@ -1,4 +1,4 @@
-"""Imports a document of one of the four formats as a session, or merges it into the one it came from.
+"""Import a document of one of the four formats as a session, or merge it into the one it came from.
 
 The session keeps the document's id as an alias, and everything the model has no field for, so that an export gives
 the document again. Importing the same document twice, or on two machines, has no further effect: the session's id and
@@ -147,10 +147,10 @@ def named_by_us(ws: Workspace, session: str, alias: str) -> bool:
     """Did one of our devices give the session this alias? A guest's must not attract our documents."""
     if not os.path.lexists(ws.home.remotes):
         return True
-    from holdfast.sessions.ownership import device_test
+    from holdfast.sessions.ownership import own_device_test
     from holdfast.workspace.keys.device_keys import is_certified
 
-    is_ours = device_test(ws)
+    is_ours = own_device_test(ws)
     writers = (
         event.writer
         for event in ws.store().events(session)

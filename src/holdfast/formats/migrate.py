@@ -1,4 +1,4 @@
-"""Migrates documents of an older or looser version to the version Holdfast writes.
+"""Migrate documents of an older or looser version to the version Holdfast writes.
 
 Nothing is edited in place. The new document is made and checked first: it must be valid and give the same session.
 Only then does it take the old one's name, in one step; the old file stays next to it as FILE.before-TIME, and `undo`

@@ -1,4 +1,4 @@
-"""Imports plans with phases and tasks from the contract's YAML, the same as JSON, or a Markdown checklist.
+"""Import plans with phases and tasks from the contract's YAML, the same as JSON, or a Markdown checklist.
 
 An import adds what a session lacks and moves tasks forward, never back: importing twice changes nothing. A task of a
 checklist without an id is identified by phase and text, so lines may be added and moved.

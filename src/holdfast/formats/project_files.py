@@ -260,7 +260,7 @@ def _is_ours(ws: Workspace, path: str, size: int) -> bool:
 
     if size > fingerprint.MAX_SIZE:
         return False
-    return mirrors_of(ws).stored.knows(ws.place.main, fingerprint.hash_of(fingerprint.read(path)))
+    return mirrors_of(ws).stored.was_written(ws.place.main, fingerprint.hash_of(fingerprint.read(path)))
 
 
 def _find_set_aside(ws: Workspace, name: str) -> Iterator[ProjectFile]:

@@ -1,4 +1,4 @@
-"""Recovers damaged session files: what can still be read of each, and on request a session made of it.
+"""Recover damaged session files: what can still be read of each, and on request a session made of it.
 
 The file itself is only read. If the log has the session, the log is the better source, unless the file has more.
 """

@@ -1,10 +1,10 @@
 """What a rendering leaves out of a document, and how it is put back.
 
 A document has more than the model: unknown fields, times with an offset, its own order of keys. `remainder(shown,
-meant)` is exactly that: where the rendering is right, nothing is kept. `restored(shown, kept)` applies it to a later
-rendering. What has changed since is shown as it is now; everything else is restored exactly.
+original)` is exactly that: where the rendering is right, nothing is kept. `restore(shown, kept)` applies it to a
+later rendering. What has changed since is shown as it is now; everything else is restored exactly.
 
-    restored(shown, remainder(shown, meant)) == meant        for any two documents
+    restore(shown, remainder(shown, original)) == original        for any two documents
 
 The loss report of a conversion lists a remainder, and `--carry` writes one into the document. The store keeps one per
 format as text in the session's `extra`, because data in the log would lose the order of keys and spelling of numbers.

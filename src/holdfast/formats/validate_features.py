@@ -1,4 +1,4 @@
-"""Checks that the files of the contract's features, each valid by itself, fit together."""
+"""Check that the files of the contract's features, each valid by itself, fit together."""
 
 from __future__ import annotations
 

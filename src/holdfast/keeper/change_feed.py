@@ -1,4 +1,4 @@
-"""Tells long-running programs about every change within a moment, from the file system or from the server."""
+"""Notify long-running programs of every change within a moment, from the file system or from the server."""
 
 from __future__ import annotations
 

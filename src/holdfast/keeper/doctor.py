@@ -70,7 +70,7 @@ def _run_check(
     except Unreachable:
         if store is None:
             return Check(name, "warning", NOT_OPENED)
-        return Check(name, "failed", "not checked: the server went away")
+        return Check(name, "failed", "not checked: the server became unreachable")
     except HoldfastError as error:
         if store is None and opened is not None and error.message in opened.detail:
             return Check(name, "warning", NOT_OPENED)  # the check of the store reports why
@@ -100,7 +100,7 @@ def _check_modes(ws: Workspace, _: Store | None) -> Check:
         return Check("modes", "ok", "only you can read what Holdfast keeps")
     listed = "; ".join(f"{item.path} is {item.mode:04o}" for item in loose[:MAX_SHOWN])
     more = f"; and {len(loose) - MAX_SHOWN} more" if len(loose) > MAX_SHOWN else ""
-    return Check("modes", "warning", f"others can open what should be yours alone: {listed}{more}", REPAIR_COMMAND)
+    return Check("modes", "warning", f"other users can open private files: {listed}{more}", REPAIR_COMMAND)
 
 
 def _own_paths(ws: Workspace) -> list[str]:
@@ -123,12 +123,8 @@ def _check_starts(ws: Workspace, _: Store | None) -> Check:
     home = ws.home.path
     interrupted = [name for name in (os.listdir(home) if os.path.isdir(home) else ()) if name.startswith(ANNOUNCED)]
     if not interrupted:
-        return Check("starts", "ok", "no start was interrupted")
-    detail = (
-        "several starts on a branch were interrupted"
-        if len(interrupted) > 1
-        else "a start on a branch was interrupted"
-    )
+        return Check("starts", "ok", "no interrupted start of a branch")
+    detail = "several interrupted starts of a branch" if len(interrupted) > 1 else "an interrupted start of a branch"
     return Check(
         "starts",
         "warning",
@@ -140,7 +136,7 @@ def _check_starts(ws: Workspace, _: Store | None) -> Check:
 def _check_temporaries(ws: Workspace, _: Store | None) -> Check:
     leftovers = _leftovers(ws)
     if not leftovers:
-        return Check("temporaries", "ok", "no process left anything behind")
+        return Check("temporaries", "ok", "no leftover temporary files")
     names = ", ".join(os.path.basename(path) for path in leftovers[:MAX_SHOWN])
     return Check(
         "temporaries",
@@ -205,12 +201,12 @@ def _check_settings(ws: Workspace, _: Store | None) -> Check:
 def _check_errors(ws: Workspace, _: Store | None) -> Check:
     path = os.path.join(ws.home.path, "errors.log")
     if not os.path.lexists(path) or not os.path.getsize(path):
-        return Check("errors", "ok", "nothing unexpected happened")
+        return Check("errors", "ok", "no unexpected errors")
     lines = files.read_limited(path, 64 * MIB, subject="the error log").decode(errors="backslashreplace").split("\n")
     # `check_hook_errors` reports the lines in JSON.
     plain_lines = [line for line in lines if line and not line.startswith("{")]
     if not plain_lines:
-        return Check("errors", "ok", "nothing unexpected happened")
+        return Check("errors", "ok", "no unexpected errors")
     last = " · ".join(plain_lines[-_MAX_LINES:])
     old = ws.now() - os.lstat(path).st_mtime_ns // 1_000_000 > 7 * DAY
     return Check(
@@ -232,7 +228,7 @@ def _check_agents(_: Workspace, store: Store | None) -> Check:
             if liveness(identity) == "dead":
                 dead.append(f"{agent.id} (session {row.id[:8]})")
     if not dead:
-        return Check("agents", "ok", "every agent at work has its process")
+        return Check("agents", "ok", "every running agent has a process")
     return Check(
         "agents",
         "warning",
@@ -248,7 +244,7 @@ def _check_git(ws: Workspace, _: Store | None) -> Check:
 
     program = which("git")
     if program is None:
-        return Check("git", "warning", "git is not installed: projects are known by their paths alone",
+        return Check("git", "warning", "git is not installed: projects are identified only by path",
                      "Install git.")  # fmt: skip
     notices: list[str] = []
     observe(ws.place, "", notices)

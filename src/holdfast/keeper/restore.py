@@ -1,4 +1,4 @@
-"""Restores a backup: decides which of its sessions may be united with those in the store."""
+"""Restore a backup: decide which of its sessions may be united with those in the store."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from holdfast.store.interface import CopyResult, RefusalCheck, Store
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
-_NOT_THEIRS: Final = "it would delete or erase what is here, by a device that neither wrote it nor is one of yours"
-ERASES: Final = "it would delete or erase what is here, and nothing in a backup proves who said so"
-DISPLACES: Final = "something in it would stand in the place of what was recorded here"
-SPEAKS: Final = "it has words of a device of yours that are not here, and nothing in a backup proves who said them"
-_NUMBERS: Final = "it numbers what this device recorded so that others could not follow it"
-_ANOTHER: Final = "it has nothing in common with the session that is here but its id"
-DECIDES: Final = "it would delete, erase, end or resume what is here, by a device that is not known to be yours"
+_NOT_THEIRS: Final = "it would delete or erase data here, by a device that neither recorded it nor is yours"
+ERASES: Final = "it would delete or erase data here, and a backup cannot prove who ordered that"
+DISPLACES: Final = "one of its events would replace an event recorded here"
+SPEAKS: Final = (
+    "it has events of a device of yours that are missing here, and a backup cannot prove who recorded them"
+)
+_NUMBERS: Final = (
+    "its events of this device leave a gap in the numbering, so that other devices could not verify them"
+)
+_ANOTHER: Final = "it is a different session with the same id"
+DECIDES: Final = "it would delete, erase, end or resume something here, by a device that is not known to be yours"
 _ERASING: Final = frozenset({"session.deleted", "event.erased"})
 _DECIDING: Final = _ERASING.union(*SESSION.values())
 

@@ -110,13 +110,13 @@ def check_server(store: Store | None) -> Iterator[Check]:
 
 _EXPECTED: Final = {
     "file": "every page of the file can be read",
-    "chain": "every event is there and fits its hash",
-    "state": "every state is what its events add up to",
-    "listing": "listings show what the log says",
-    "search": "the search index holds the words of the log",
-    "erasure": "nothing deleted is left",
+    "chain": "every event is present and matches its hash",
+    "state": "every state matches its events",
+    "listing": "listings match the log",
+    "search": "the search index matches the log",
+    "erasure": "deleted data is erased",
     "aside": "nothing was set aside",
-    "copies": "no two copies of one home wrote at once",
+    "copies": "no two copies of this home wrote concurrently",
     "clocks": "every event has a plausible clock",
 }
 WARNINGS: Final = ("aside", "copies", "clocks")  # nothing that a repair could change
@@ -159,7 +159,7 @@ def check_contents(ws: Workspace, store: Store | None, opening: Check) -> Iterat
         elif away is not None and name == "file":
             yield Check(name, "failed", f"the check failed: {away.message}", away.hint)
         elif away is not None:
-            yield Check(name, "warning", "not checked to the end: the server went away")
+            yield Check(name, "warning", "not checked to the end: the server became unreachable")
         elif name == "erasure" and path is not None and os.path.lexists(path + ".erasing"):
             yield Check(name, "warning", "deleted data is not erased yet: other processes still read the old file",
                         "Close them; the next command finishes it.")  # fmt: skip

@@ -354,7 +354,7 @@ def refuse_leading_outside(path: str, root: str, operation: str) -> str:
     return end
 
 
-def refuse_others(path: str, root: str) -> str:
+def refuse_other_users(path: str, root: str) -> str:
     """The real path of a project's file that may be written: below `root`, missing or a regular file of this user.
 
     If root runs this in another user's project, the file may also belong to the owner of the project.

@@ -18,7 +18,7 @@ _DEAD: Final = frozenset("ZXx")  # it ended, but its parent has not waited for i
 
 
 class ProcessIdentity(NamedTuple):
-    """One process. `started` is empty where the system does not tell it."""
+    """One process. `started` is empty where the system does not report it."""
 
     pid: int
     started: str

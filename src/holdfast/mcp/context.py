@@ -209,18 +209,18 @@ class McpContext:
         """The session to act on: the agent's own, or the named one, with the keeper of its work tree."""
         if not reference:
             return self.own_sessions.current(keeper)
-        return at_its_place(keeper, keeper.session(reference))
+        return handle_in_its_work_tree(keeper, keeper.session(reference))
 
 
-def at_its_place(keeper: Keeper, session: SessionHandle) -> SessionHandle:
+def handle_in_its_work_tree(keeper: Keeper, session: SessionHandle) -> SessionHandle:
     """The session, with the keeper of its work tree."""
-    return SessionHandle(work_trees.at_its_place(keeper, session.id), session.id)
+    return SessionHandle(work_trees.workspace_of_session(keeper, session.id), session.id)
 
 
 def session_to_read(keeper: Keeper, reference: str) -> SessionHandle:
     """A session to read: its project need not be on this machine."""
     session = keeper.session(reference)
     try:
-        return at_its_place(keeper, session)
+        return handle_in_its_work_tree(keeper, session)
     except Refused:
         return session

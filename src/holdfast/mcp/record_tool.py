@@ -62,13 +62,13 @@ class _RecordEntry(BaseModel):
                 )
 
 
-class AgentNews(_RecordEntry):
+class AgentEntry(_RecordEntry):
     id: Id
     event: Literal["added", "started", "progressed", "completed", "failed", "retried", "paused", "resumed", "aborted"]
     type: Annotated[Kind, Field(description="added, started: its kind, for instance backend-architect")] = ""
     task: Annotated[Text, Field(description="added, started: what it does")] = ""
     blocking_on: Annotated[Name, Field(description="added, started: the agent it waits for")] = ""
-    background: Annotated[bool, Field(description="started: it does not hold the person up")] = False
+    background: Annotated[bool, Field(description="started: the person does not wait for it")] = False
     progress: Annotated[Fraction | None, Field(description="progressed: 0 to 1")] = None
     summary: Annotated[Text, Field(description="completed: what it did")] = ""
     tokens: Annotated[Count | None, Field(description="completed: tokens used")] = None
@@ -110,7 +110,7 @@ class AgentNews(_RecordEntry):
             {"retried": agent.retry, "paused": agent.pause, "resumed": agent.resume}[self.event]()
 
 
-class TaskNews(_RecordEntry):
+class TaskEntry(_RecordEntry):
     event: Literal["added", "started", "completed", "blocked", "reopened", "dropped"]
     id: Annotated[Kind, Field(description="added: if you want to choose it; else which task")] = ""
     text: Annotated[Text, Field(description="added: what is to be done")] = ""
@@ -146,7 +146,7 @@ class TaskNews(_RecordEntry):
         return None
 
 
-class DecisionNews(_RecordEntry):
+class DecisionEntry(_RecordEntry):
     chosen: Annotated[Text, Field(min_length=1)]
     context: Annotated[Text, Field(description="what it was about")] = ""
     options: Annotated[list[Text], Field(description="what could have been chosen", max_length=20)] = []
@@ -156,7 +156,7 @@ class DecisionNews(_RecordEntry):
         session.decide(self.chosen, context=self.context or None, options=self.options, why=self.why or None)
 
 
-class FileNews(_RecordEntry):
+class FileEntry(_RecordEntry):
     path: Annotated[File, Field(description="relative to the project, or absolute within it")]
     action: Literal["created", "modified", "deleted"] = "modified"
     agent: Annotated[Name, Field(description="who did it")] = ""
@@ -166,7 +166,7 @@ class FileNews(_RecordEntry):
         session.changed(path, self.action, agent=self.agent or None)
 
 
-class ContextNews(_RecordEntry):
+class ContextEntry(_RecordEntry):
     tokens: Annotated[Count | None, Field(description="tokens in use, or left by compressing")] = None
     window: Annotated[Count | None, Field(description="size of the window", ge=1)] = None
     agent: Annotated[Name, Field(description="of this agent alone")] = ""
@@ -187,7 +187,7 @@ class ContextNews(_RecordEntry):
             session.measure_context(self.tokens, window=self.window, agent=self.agent or None)
 
 
-class EditNews(_RecordEntry):
+class EditEntry(_RecordEntry):
     goal: Annotated[Text, Field(description="what is to be achieved")] = ""
     scope: Annotated[Name, Field(description="the part of the project it belongs to")] = ""
     mode: Annotated[Literal["", "debug", "default", "optimize", "release"], Field(description="how agents work")] = ""
@@ -203,7 +203,7 @@ class EditNews(_RecordEntry):
         )  # fmt: skip
 
 
-class AwayNews(_RecordEntry):
+class AwayEntry(_RecordEntry):
     since: Annotated[Name, Field(description="when it began, RFC 3339")]
     until: Annotated[Name, Field(description="when it ended, RFC 3339")]
     reason: Text = ""
@@ -215,16 +215,16 @@ class AwayNews(_RecordEntry):
 class Report(BaseModel):
     """All entries of one call, in the order they are recorded."""
 
-    agents: list[AgentNews]
-    tasks: list[TaskNews]
-    decisions: list[DecisionNews]
-    files: list[FileNews]
+    agents: list[AgentEntry]
+    tasks: list[TaskEntry]
+    decisions: list[DecisionEntry]
+    files: list[FileEntry]
     notes: list[str]
-    context: list[ContextNews]
+    context: list[ContextEntry]
     progress: float | None
     summary: str
-    edit: list[EditNews]  # one or none
-    away: list[AwayNews]
+    edit: list[EditEntry]  # one or none
+    away: list[AwayEntry]
 
     def steps(self, session: SessionHandle) -> Iterator[tuple[str, Apply]]:
         """What to do, each with the argument it comes from. Raises if part of an entry would be lost."""
@@ -262,20 +262,20 @@ class RecordTool:
 
     async def record(
         self,
-        agents: Annotated[list[AgentNews], _ENTRIES] = [],  # noqa: B006 (pydantic copies these)
-        tasks: Annotated[list[TaskNews], _ENTRIES] = [],  # noqa: B006
-        decisions: Annotated[list[DecisionNews], _ENTRIES] = [],  # noqa: B006
-        files: Annotated[list[FileNews], _ENTRIES] = [],  # noqa: B006
+        agents: Annotated[list[AgentEntry], _ENTRIES] = [],  # noqa: B006 (pydantic copies these)
+        tasks: Annotated[list[TaskEntry], _ENTRIES] = [],  # noqa: B006
+        decisions: Annotated[list[DecisionEntry], _ENTRIES] = [],  # noqa: B006
+        files: Annotated[list[FileEntry], _ENTRIES] = [],  # noqa: B006
         notes: Annotated[list[Text], _ENTRIES] = [],  # noqa: B006
-        context: Annotated[list[ContextNews], _ENTRIES] = [],  # noqa: B006
+        context: Annotated[list[ContextEntry], _ENTRIES] = [],  # noqa: B006
         progress: Annotated[
             Fraction | None, Field(description="How far the session is, 0 to 1.", allow_inf_nan=False)
         ] = None,
         summary: Annotated[Text, Field(description="One line on what was done so far.")] = "",
         edit: Annotated[
-            EditNews | None, Field(description="What the session is about, where that has changed.")
+            EditEntry | None, Field(description="What the session is about, where that has changed.")
         ] = None,
-        away: Annotated[list[AwayNews], Field(description="Pauses to add afterwards.", max_length=20)] = [],  # noqa: B006
+        away: Annotated[list[AwayEntry], Field(description="Pauses to add afterwards.", max_length=20)] = [],  # noqa: B006
         session: Reference = "",
         project: Project = "",
     ) -> CallToolResult:
@@ -328,6 +328,6 @@ def record_tool(context: McpContext) -> Tool:
         description="Write down what happened in the session: agents (started, progressed, completed, failed…), "
         "tasks of the plan, decisions with their reasons, files changed, notes, context used, progress, a "
         "changed goal or scope (edit), pauses after the fact (away). Several at once in one call, which is "
-        "recorded whole or, if anything in it is refused, not at all: then mend that entry and send everything "
+        "recorded whole or, if anything in it is refused, not at all: then correct that entry and send everything "
         "again. Call it after each step that the next person or agent needs to know.",
     )  # fmt: skip

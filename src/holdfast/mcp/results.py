@@ -16,7 +16,7 @@ from holdfast.core.decode import decodable
 from holdfast.core.model import Context, Row, Session
 from holdfast.core.text import shorten
 from holdfast.core.times import format_duration
-from holdfast.core.wording import STATUS, count, one_line, percent
+from holdfast.core.wording import STATUS, one_line, percent
 from holdfast.formats import project_files
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.session import SessionHandle
@@ -29,16 +29,16 @@ _MAX_EXTRA: Final = 1_000
 _MAX_CUTS: Final = 12  # cuts that are named one by one
 
 
-class Trimmed(NamedTuple):
+class ShortenedDocument(NamedTuple):
     session: Session
     left_out: list[LeftOut]
 
 
-def trim(session: Session, max_length: int) -> Trimmed:
-    """The document in about `room` characters of JSON."""
+def trim(session: Session, max_length: int) -> ShortenedDocument:
+    """The document in about `max_length` characters of JSON."""
     whole = msgspec.to_builtins(session)
     if _length(whole) <= max_length:
-        return Trimmed(session, [])
+        return ShortenedDocument(session, [])
     for max_entries, max_text in _LIMITS:
         left_out: list[LeftOut] = []
         short = _cut(whole, "", max_entries, max_text, left_out)
@@ -47,7 +47,7 @@ def trim(session: Session, max_length: int) -> Trimmed:
             short["extra"] = {}
         if _length(short) <= max_length:
             break
-    return Trimmed(msgspec.convert(short, decodable(Session)), list(_bounded(left_out)))
+    return ShortenedDocument(msgspec.convert(short, decodable(Session)), list(_bounded(left_out)))
 
 
 def _cut(value: Any, path: str, max_entries: int, max_text: int, left_out: list[LeftOut]) -> Any:
@@ -145,7 +145,7 @@ def status_result(session: SessionHandle, notes: list[str], max_chars: int = MAX
 def most_urgent(attention: tuple[str, ...]) -> list[str]:
     shown = [shorten(sentence, _MAX_NOTE_LENGTH) for sentence in attention[:_MAX_NOTES]]
     more = len(attention) - len(shown)
-    return [*shown, f"And {count(more, 'more thing')}"] if more > 0 else shown
+    return [*shown, f"And {more} more"] if more > 0 else shown
 
 
 def short_rows(rows: list[Row]) -> list[Row]:
@@ -179,7 +179,7 @@ def headline(document: Session) -> str:
 
 def _status(session: Session | Row) -> str:
     status = STATUS.get(session.status, session.status)
-    return f"{status}, over" if session.over else status
+    return f"{status}, inactive" if session.over else status
 
 
 def row_line(row: Row) -> str:

@@ -15,7 +15,7 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.session import SessionHandle
 from holdfast.mcp import errors
 from holdfast.mcp.answers import Found, Receipt, Standing, result
-from holdfast.mcp.context import McpContext, at_its_place, session_to_read
+from holdfast.mcp.context import McpContext, handle_in_its_work_tree, session_to_read
 from holdfast.mcp.results import (
     NO_SESSION,
     OUTSIDE_PROJECTS,
@@ -92,7 +92,7 @@ class SessionTools:
                 if handle.keeper.place.root != keeper.place.root:
                     notes.append(_other_project_note(handle))
                 notes.extend(
-                    f"This place differs: {difference.detail}." + (f" {difference.fix}" if difference.fix else "")
+                    f"This work tree differs: {difference.detail}." + (f" {difference.fix}" if difference.fix else "")
                     for difference in resumed.differences
                 )
             notes += project_file_notes(handle.keeper, at_work=True)
@@ -202,12 +202,12 @@ class SessionTools:
 
 
 def _session_to_resume(keeper: Keeper, reference: str, *, outside_projects: bool) -> SessionHandle:
-    """`anywhere`: the server runs outside any project, so the session continues in its own work tree."""
+    """`outside_projects`: the server runs outside any project, so the session continues in its own work tree."""
     if reference not in ("", LATEST):
         named = keeper.session(reference)
         # A session of another project does not become current in this one.
         elsewhere = outside_projects or not work_trees.belongs_here(keeper, named.id)
-        return at_its_place(keeper, named) if elsewhere else named
+        return handle_in_its_work_tree(keeper, named) if elsewhere else named
     handle = (keeper.current() if reference == "" else None) or keeper.latest_unfinished()
     if handle is None:
         files = [] if outside_projects else project_file_notes(keeper, at_work=False, foreign=True)

@@ -1,4 +1,4 @@
-"""Reserves standard input and output for the protocol. Loaded before anything that might print.
+"""Reserve standard input and output for the protocol. Loaded before anything that might print.
 
 The protocol gets separate descriptors. Whatever prints later (a library, a child process) writes to standard error,
 and whatever reads finds the end of input.

@@ -97,7 +97,7 @@ def _sync_result(outcome: SyncResult) -> CallToolResult:
     if outcome.conflicts:
         sentences.append(f"{count(outcome.conflicts, 'conflict')} for the person to resolve: holdfast conflicts.")
     if len(outcome.sessions) > _MAX_LISTED:
-        sentences.append(f"{len(outcome.sessions):,} sessions have news; the latest {_MAX_LISTED} are listed.")
+        sentences.append(f"{len(outcome.sessions):,} sessions changed; the latest {_MAX_LISTED} are listed.")
     return result(answer, " ".join([*sentences, *notes]))
 
 
@@ -114,7 +114,7 @@ def sync_tool(mcp_context: McpContext) -> Tool:
 
 
 class Confirmation(BaseModel):
-    share: bool = Field(description="Really share it", title="Share it", strict=True)
+    share: bool = Field(description="Share it", title="Share it", strict=True)
 
 
 class SingleUseCodec:
@@ -231,7 +231,7 @@ def share_tool(mcp_context: McpContext) -> Tool:
         email: Annotated[Name, Field(description="Whom to share it with, as the person added them.")],  # noqa: ARG001
         request: Annotated[_ShareRequest, Resolve(share_request)],
         answer: Annotated[ElicitationResult[Confirmation], Resolve(ask_person)],
-        session: Reference = "",  # noqa: ARG001 (`wished` reads both)
+        session: Reference = "",  # noqa: ARG001 (`share_request` reads both)
         read_only: Annotated[bool, Field(description="They may read it, not change it.")] = False,
         days: Annotated[int | None, Field(description="The share ends after this many days.", ge=1, le=3650)] = None,
         remote: Annotated[Name, Field(description="Which remote to use, if there are several.")] = "",

@@ -293,7 +293,7 @@ def _agent(facts: _Facts, agent: Agent, lost: LostAgent | None, unknown: LostAge
     if agent.progress is not None:
         line += f" ({percent(agent.progress)})"
     if lost is not None:
-        return f"{line}, interrupted: process gone, last seen {ago(facts.now - lost.since)}"
+        return f"{line}, interrupted: its process ended, last seen {ago(facts.now - lost.since)}"
     if agent.status == "interrupted":
         last_seen = f", last seen {facts.ago(agent.completed_at)}" if agent.completed_at else ""
         return f"{line}, interrupted: ended without a report{last_seen}"

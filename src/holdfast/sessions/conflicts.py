@@ -182,7 +182,7 @@ def choice_event(dispute: Dispute, take: int) -> ConflictResolved:
     )
 
 
-def in_favour_of(state: State, device: str, guests: Collection[str]) -> list[ConflictResolved]:
+def choices_for_device(state: State, device: str, guests: Collection[str]) -> list[ConflictResolved]:
     """The choices in favour of this device, for every open conflict that it takes part in."""
     names = device_names(state, guests)
     choices = []

@@ -145,7 +145,7 @@ def latest_unfinished(ws: Workspace) -> str | None:
     unfinished = history(ws, limit=None, unfinished=True, aliases=False)
     candidates = [row for row in unfinished if not row.archived]
     newest = sorted(candidates, key=lambda row: row.updated_at, reverse=True)[:_LOOKED_AT]
-    mark_over(ws, newest)
+    mark_inactive(ws, newest)
     return latest(ws, [row for row in newest if not row.over]) or latest(ws, candidates) or latest(ws, unfinished)
 
 
@@ -177,7 +177,7 @@ def history(
         archived=archived, before=place_of(ws.existing_store(), before),
     )  # fmt: skip
     listed_rows = rows(ws, criteria, all_projects=all_projects, at=at)
-    return described(ws, listed_rows, criteria) if aliases and at is None else listed_rows
+    return with_state_details(ws, listed_rows, criteria) if aliases and at is None else listed_rows
 
 
 def place_of(store: Store | None, session: str | None) -> tuple[int, str] | None:
@@ -203,7 +203,7 @@ def rows(ws: Workspace, criteria: Filter, *, all_projects: bool, at: int | None)
         # Rows only know the present: what depends on the moment is filtered by the states.
         unfiltered = criteria._replace(projects=which, status=None, unfinished=False, archived=None, limit=None)
         return rows_at(ws, store.rows(unfiltered), at, criteria._replace(projects=which))
-    listed_rows = listed(ws, criteria._replace(projects=which))
+    listed_rows = list_rows(ws, criteria._replace(projects=which))
     worked = worked_since(ws, listed_rows, ws.now())
     for row in listed_rows:
         if row.id in worked:
@@ -211,7 +211,7 @@ def rows(ws: Workspace, criteria: Filter, *, all_projects: bool, at: int | None)
     return listed_rows
 
 
-def described(ws: Workspace, rows: list[Row], criteria: Filter) -> list[Row]:
+def with_state_details(ws: Workspace, rows: list[Row], criteria: Filter) -> list[Row]:
     """Fill in what only the states know: aliases, whether it is over, and the status, which earlier versions stored
     differently.
     """
@@ -225,7 +225,7 @@ def described(ws: Workspace, rows: list[Row], criteria: Filter) -> list[Row]:
     return [row for row in rows if criteria.status in (None, row.status)]
 
 
-def mark_over(ws: Workspace, rows: Iterable[Row]) -> None:
+def mark_inactive(ws: Workspace, rows: Iterable[Row]) -> None:
     """Mark the rows of sessions that started by themselves and were abandoned.
 
     Only states of paused or day-old sessions are read, and what is over is remembered until something happens in it.
@@ -283,7 +283,7 @@ def latest(ws: Workspace, rows: Iterable[Row]) -> str | None:
     return None if best is None else best[3]
 
 
-def listed(ws: Workspace, criteria: Filter) -> list[Row]:
+def list_rows(ws: Workspace, criteria: Filter) -> list[Row]:
     """Rows newest first, each as of its last event. No state is read."""
     store = ws.existing_store()
     if store is None:

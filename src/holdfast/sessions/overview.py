@@ -21,7 +21,7 @@ from holdfast.sessions import history, work_trees
 from holdfast.sessions.hours.table import repository
 from holdfast.sessions.resume import ended_conversations, lost_agents
 from holdfast.sessions.work import described
-from holdfast.sessions.work_trees import at_its_place
+from holdfast.sessions.work_trees import workspace_of_session
 from holdfast.store.interface import Filter
 from holdfast.workspace.home import default_home
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _MAX_LINES: Final = 3  # lines of one kind; the rest are summed up
 _MAX_VERSIONS: Final = 500  # sessions whose versions are fetched at once; beyond that, each state is read
 _MAX_QUOTE: Final = 200  # characters of a quoted text
-_FAILED: Final = {"error": "failed", "timeout": "ran out of time", "interrupted": "was interrupted"}
+_FAILED: Final = {"error": "failed", "timeout": "timed out", "interrupted": "was interrupted"}
 
 
 class SessionCard(NamedTuple):
@@ -77,7 +77,7 @@ def unfinished(ws: Workspace) -> list[Row]:
     ws.collect()
     store = ws.existing_store()
     listed = [] if store is None else store.rows(Filter(unfinished=True, archived=False))
-    history.mark_over(ws, listed)
+    history.mark_inactive(ws, listed)
     listed = [row for row in listed if not row.over]
     return sorted(listed, key=lambda row: (row.updated_at, row.id), reverse=True)
 
@@ -269,7 +269,7 @@ def move_scope(ws: Workspace, session_id: str, scope: str, position: int) -> Non
     from holdfast.sessions.work import Work
 
     try:
-        tree_ws = at_its_place(ws, session_id)
+        tree_ws = workspace_of_session(ws, session_id)
     except Refused:  # the project does not have to be on this machine
         tree_ws = ws
     Work(tree_ws, session_id).hill(scope, position)

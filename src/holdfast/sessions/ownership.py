@@ -24,10 +24,10 @@ def session_of(ws: Workspace, name: str) -> State | None:
     """The session that a conversation, `agent:id`, belongs to."""
     store = ws.existing_store()
     states = [store.state(item) for item in store.find(name)] if store is not None else []
-    return chosen(ws, (state for state in states if state is not None), name)
+    return best_session(ws, (state for state in states if state is not None), name)
 
 
-def chosen(ws: Workspace, states: Iterable[State], name: str) -> State | None:
+def best_session(ws: Workspace, states: Iterable[State], name: str) -> State | None:
     """The session among these that a conversation belongs to: unfinished before finished, writable before read-only,
     then the newest.
     """
@@ -86,7 +86,7 @@ def _latest_of_ours(ws: Workspace, state: State, writers: tuple[str, ...]) -> st
 # ── own devices ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def device_test(ws: Workspace) -> Callable[[str], bool]:
+def own_device_test(ws: Workspace) -> Callable[[str], bool]:
     """A test whether a certified writer is one of our devices, by the present membership of our vaults."""
     tests = [test for follower in ws.followers if (test := follower.is_own_writer(ws)) is not None]
     return lambda writer: any(is_own_writer(writer) for is_own_writer in tests)
@@ -112,7 +112,7 @@ def own_test(ws: Workspace, session: str) -> IsOwn:
         if not is_certified(writer) and origin.share_of(store, session) is None:
             return True
         if not devices:
-            devices.append(device_test(ws))
+            devices.append(own_device_test(ws))
         return devices[0](writer)
 
     def is_own(writer: str) -> bool:

@@ -83,7 +83,7 @@ class ResumeResult(NamedTuple):
 
 def preview(state: State, root: str) -> ResumeResult:
     """Show what a resume here would report. Records nothing."""
-    interrupted, unknown = lost(state)
+    interrupted, unknown = find_lost_agents(state)
     unattended = agents.failed_agents(state).unattended
     settled = frozenset(
         agent.id
@@ -91,10 +91,10 @@ def preview(state: State, root: str) -> ResumeResult:
         if agents.status_of(agent) == "interrupted" and agent.id not in unattended
     )
     files_ = tuple(_landings(state, root))
-    return ResumeResult(interrupted, unknown, files_, tuple(broken(state)), settled=settled)
+    return ResumeResult(interrupted, unknown, files_, tuple(crashed_conversations(state)), settled=settled)
 
 
-def lost(state: State) -> tuple[tuple[LostAgent, ...], tuple[LostAgent, ...]]:
+def find_lost_agents(state: State) -> tuple[tuple[LostAgent, ...], tuple[LostAgent, ...]]:
     """Agents recorded as running: those whose process has ended, and those that cannot be seen from here."""
     dead, unknown = [], []
     for agent in state.agents.values():
@@ -113,7 +113,7 @@ def resume(
     ws: Workspace, session: str, *, device: str | None, force: bool, gathers: bool, at: int | None
 ) -> ResumeResult:
     from holdfast.sessions import resume_check
-    from holdfast.sessions.conflicts import in_favour_of
+    from holdfast.sessions.conflicts import choices_for_device
     from holdfast.workspace import projects
 
     ws.refuse_if_read_only(session)
@@ -141,10 +141,10 @@ def resume(
 
     def build(state: State) -> Iterator[EventData]:
         if device is not None:
-            yield from in_favour_of(state, device, guests)
+            yield from choices_for_device(state, device, guests)
         _refuse_the_ended(state)
-        dead, unknown = lost(state)
-        results.append(ResumeResult(dead, unknown, before.files, tuple(broken(state)), differences))
+        dead, unknown = find_lost_agents(state)
+        results.append(ResumeResult(dead, unknown, before.files, tuple(crashed_conversations(state)), differences))
         for agent in list(state.agents.values()):
             if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in dead:
                 yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
@@ -197,7 +197,7 @@ def _refuse_the_ended(state: State) -> None:
         raise refusal("the session", status, "session.resumed", state.session)
 
 
-def broken(state: State) -> list[BrokenConversation]:
+def crashed_conversations(state: State) -> list[BrokenConversation]:
     """Conversations that were not closed and whose process has ended: the program crashed or was killed."""
     return [
         BrokenConversation(native.agent, native.id)
@@ -212,7 +212,7 @@ def lost_agents(state: State, document: Session) -> frozenset[str]:
     """The ids of agents recorded as running whose process has ended."""
     if document.ended_at is not None or all(agent.status not in ("running", "paused") for agent in document.agents):
         return frozenset()
-    return frozenset(agent.id for agent in lost(state)[0])
+    return frozenset(agent.id for agent in find_lost_agents(state)[0])
 
 
 def ended_conversations(state: State, document: Session) -> list[str]:
@@ -220,7 +220,7 @@ def ended_conversations(state: State, document: Session) -> list[str]:
     if document.ended_at is not None:
         return []
     known = {(conversation.agent, conversation.id): conversation.title for conversation in document.conversations}
-    return [f"{item.agent} ({shorten(known.get(item) or item.id[:8], 60)})" for item in broken(state)]
+    return [f"{item.agent} ({shorten(known.get(item) or item.id[:8], 60)})" for item in crashed_conversations(state)]
 
 
 def _lost(agent: AgentState) -> LostAgent:
@@ -266,7 +266,7 @@ def waits_of(state: State, agent: str, conversation: str) -> list[str]:
 
 def still_waiting(state: State, waits: list[Waiting]) -> list[Waiting]:
     """The waits of an unfinished session, without those of programs that have ended."""
-    ended = {name for item in broken(state) for name in waits_of(state, item.agent, item.id)}
+    ended = {name for item in crashed_conversations(state) for name in waits_of(state, item.agent, item.id)}
     return [wait for name, wait in zip(state.waiting, waits, strict=True) if name not in ended]
 
 

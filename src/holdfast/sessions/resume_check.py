@@ -100,7 +100,7 @@ def refuse(differences: Sequence[ResumeDifference], state: State) -> None:
         return
     mend = [f"{difference.what}: {difference.fix}" for difference in blocking if difference.fix]
     raise Refused(
-        f"this place differs from what {view.device_of(state) or 'another device'} left: "
+        f"this work tree differs from what {view.device_of(state) or 'another device'} left: "
         + "; ".join(difference.detail for difference in blocking),
         hint="\n".join([*mend, f"Or resume anyway: holdfast resume {state.session[:8]} --force"]),
         session=state.session,

@@ -287,7 +287,7 @@ class _Run:
             try:
                 with turn:  # committed before the command runs, so that it blocks nobody
                     self._ws.recorder.within(
-                        transaction, self._session, lambda _: [event], keys=run_deferred.numbered(key)
+                        transaction, self._session, lambda _: [event], keys=run_deferred.numbered_keys(key)
                     )
             except HoldfastError as error:
                 self._not_recorded(error, key, at, [event])
@@ -400,8 +400,8 @@ class _Run:
         at, key = self._ws.now(), self._next_key()
         try:
             self._ws.recorder.record(
-                self._session, lambda state: run_deferred.course(state, self.id, self._ref, events),
-                keys=run_deferred.numbered(key),
+                self._session, lambda state: run_deferred.still_allowed(state, self.id, self._ref, events),
+                keys=run_deferred.numbered_keys(key),
             )  # fmt: skip
         except HoldfastError as error:
             self._not_recorded(error, key, at, events)
@@ -411,7 +411,7 @@ class _Run:
 
     def _not_recorded(self, error: HoldfastError, key: str, at: int, events: Sequence[EventData]) -> None:
         """Keep the events for later if the server is away; report any other error."""
-        if run_deferred.hand_over(
+        if run_deferred.store_for_later(
             self._ws, error, session=self._session, agent=self.id, ref=self._ref, key=key, at=at,
             events=events,
         ):  # fmt: skip

@@ -41,7 +41,7 @@ class DeferredRun(msgspec.Struct, frozen=True, kw_only=True, rename={"events": "
     events: tuple[tuple[str, dict[str, object]], ...]  # event types with their data
 
 
-def course(state: State, agent: str, ref: str, events: Sequence[EventData]) -> Iterator[EventData]:
+def still_allowed(state: State, agent: str, ref: str, events: Sequence[EventData]) -> Iterator[EventData]:
     """The events that the agent's state still allows."""
     for data in events:
         if not isinstance(data, AgentEvent):
@@ -55,11 +55,11 @@ def course(state: State, agent: str, ref: str, events: Sequence[EventData]) -> I
             yield data
 
 
-def numbered(key: str) -> Iterator[str]:
+def numbered_keys(key: str) -> Iterator[str]:
     return (f"{key}:{number}" for number in itertools.count())
 
 
-def hand_over(
+def store_for_later(
     ws: Workspace, error: HoldfastError, *, session: str, agent: str, ref: str, key: str, at: int,
     events: Sequence[EventData],
 ) -> bool:  # fmt: skip
@@ -87,7 +87,7 @@ def read(entry: spool.SpoolEntry) -> DeferredRun:
         raise Invalid("it is not the record of a command") from None
 
 
-def take_in(ws: Workspace, later: DeferredRun, patience: float) -> None:
+def record_deferred(ws: Workspace, later: DeferredRun, patience: float) -> None:
     try:
         events = [msgspec.convert(data, decodable(EVENT_TYPES[kind].data)) for kind, data in later.events]
     except (msgspec.MsgspecError, KeyError):
@@ -95,8 +95,8 @@ def take_in(ws: Workspace, later: DeferredRun, patience: float) -> None:
     with ws.transaction(patience=patience, about=later.session) as transaction:
         if transaction.knows(later.session, f"{later.key}:0"):
             return
-        allowed = course(transaction.state(later.session), later.agent, later.ref, events)
+        allowed = still_allowed(transaction.state(later.session), later.agent, later.ref, events)
         ws.recorder.append_reported(
             transaction, later.session, ((later.at, data) for data in allowed),
-            keys=numbered(later.key), actor=later.actor,
+            keys=numbered_keys(later.key), actor=later.actor,
         )  # fmt: skip

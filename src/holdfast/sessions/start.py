@@ -135,7 +135,7 @@ def _can_be_left(ws: Workspace, state: State) -> bool:
         return True
     if ws.conversation is None or not state.captured:
         return False
-    return own_events.taken_up_at(state, own_test(ws, state.session)) is None
+    return own_events.started_or_resumed_at(state, own_test(ws, state.session)) is None
 
 
 def _set_current_aside(ws: Workspace, transaction: Transaction, *, replace: bool, at: int | None) -> None:

@@ -119,7 +119,7 @@ class _Search:
             entry = self._git.commit(name)
         except HoldfastError:
             return None
-        return None if entry is None else self._git.precisely(entry)
+        return None if entry is None else self._git.with_exact_time(entry)
 
     def of_commit(self, commit: GitCommit) -> list[ChangeOrigin]:
         """Every session that a record connects with the commit."""
@@ -221,7 +221,7 @@ class _Search:
             if any(run.since <= commit.until and commit.at <= (run.until or run.since) for run in state.time.active):
                 yield _answer(
                     state, None, "uncertain",
-                    f"this session was at work when it was made, at {local_text(commit.at)}; nothing says more",
+                    f"the session was active when it was made, at {local_text(commit.at)}; no other evidence",
                 )  # fmt: skip
 
     # ── files and lines ──────────────────────────────────────────────────────────────────────────────────
@@ -323,7 +323,7 @@ class _Search:
             now = None
         since = "it has been changed since"
         if now is None:
-            since = "it cannot be compared" if os.path.lexists(full) else "it is not there any more"
+            since = "it cannot be compared" if os.path.lexists(full) else "it no longer exists"
         recorded = self._changes_to(path)
         as_now = [change for _, change in recorded if now is not None and change.hash_after == now]
         latest = max(as_now, key=lambda change: change.at, default=None)

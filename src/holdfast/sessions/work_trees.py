@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 W = TypeVar("W", bound="Workspace")
 
 
-def at_its_place(ws: W, session_id: str) -> W:
+def workspace_of_session(ws: W, session_id: str) -> W:
     """The workspace of the work tree whose current session it is, or of its project's directory on this machine.
 
     It is usable while the given one is open.

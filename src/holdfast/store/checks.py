@@ -49,7 +49,7 @@ def flaws(events: Iterable[Event]) -> Iterator[Flaw]:
 
 def unentitled_erasure(event: Event) -> Flaw:
     """The flaw of an erasure that its author had no right to."""
-    detail = f"event {event.seq} erases what another person put there: nothing is erased by it"
+    detail = f"event {event.seq} would erase events of another person, and is ignored"
     return Flaw(event.writer, event.seq, detail, event)
 
 
@@ -78,9 +78,8 @@ def forks(events: Iterable[Event]) -> Iterator[Flaw]:
     for writer, numbers in places.items():
         for seq, events_at in sorted(numbers.items()):
             if len(events_at) > 1 and len({event.hash for event in events_at if find_problem(event) is None}) > 1:
-                yield Flaw(
-                    writer, seq, f"two copies of one home went on from event {seq - 1} of {writer}; both are kept"
-                )
+                detail = f"two copies of one home both continued from event {seq - 1} of {writer}; both are kept"
+                yield Flaw(writer, seq, detail)
                 break
 
 
@@ -94,7 +93,7 @@ def _stream(writer: str, stream: list[Event]) -> Iterator[Flaw]:
             if hash_of(event) != event.hash:
                 continue  # its position in the stream cannot be trusted either
         elif event.hash in hashes.get(event.seq, ()):
-            yield Flaw(writer, event.seq, f"event {event.seq} is there twice", event)
+            yield Flaw(writer, event.seq, f"event {event.seq} is stored twice", event)
         if event.seq > expected:
             last = event.seq - 1
             numbers = f"event {expected} is" if last == expected else f"events {expected} to {last} are"
@@ -145,18 +144,18 @@ def session_damage(
         # Events that a repair could not restore are known to be missing: only a warning.
         repaired = flaw.damaged is None and missing_event_name(session, flaw.writer, flaw.seq) in known
         author = None if authors is None or flaw.damaged is None else authors.get(row_key(flaw.damaged))
-        detail = flaw.detail if author is None else f"{flaw.detail} (put there by {author})"
+        detail = flaw.detail if author is None else f"{flaw.detail} (recorded by {author})"
         yield Damage("aside" if repaired else "chain", detail, session)
     for fork in forks(log):
         yield Damage("copies", fork.detail, session)
     deleted = any(event.type == "session.deleted" for event in log)
     if deleted and any(event.data is not None for event in log if event.type != "session.deleted"):
-        yield Damage("erasure", "the session was deleted, but data of it is still there", session)
+        yield Damage("erasure", "the session was deleted, but not all of its data is erased", session)
     counting = {event.hash: event for event in in_log_order(log)}
     passed_over = {event.hash for event in unentitled}
     erased = collect_erasures(event for event in counting.values() if event.hash not in passed_over).hashes
     if any(event.data is not None and event.hash in erased for event in log):
-        yield Damage("erasure", "events were erased, but data of them is still there", session)
+        yield Damage("erasure", "events were erased, but not all of their data", session)
     if any(double == (event.hash in counting) for event, double in events):
         yield Damage("state", "events are counted twice, or not at all", session)
     yield from _check_derived_data(session, log, clocks, counting, stored)
@@ -182,9 +181,9 @@ def _check_derived_data(
     for count in sorted(stored.snapshots.keys() - sound):
         yield Damage("state", f"the snapshot at event {count} differs from the log", session)
     if stored.listed is not None and all(stored.listed != row for row in _rows_of_earlier_versions(state)):
-        yield Damage("listing", "the listing does not show what the log adds up to", session)
+        yield Damage("listing", "the listing does not match the log", session)
     if stored.words is not None and stored.words != (set() if state.deleted else indexed):
-        yield Damage("search", "the search index does not hold the words of the log", session)
+        yield Damage("search", "the search index does not match the log", session)
     if stored.aliases is not None and stored.aliases != (set() if state.deleted else set(view.lookup_names(state))):
         yield Damage("search", "the aliases are not those of the log", session)
     yield from _implausible(session, log, state)

@@ -22,7 +22,7 @@ from holdfast.core.state import State
 # processed them removes it.
 UNSEEN = "arrivals/unseen"
 # The hint for a server that does not answer, also for those who ran no command.
-AWAY = "When the server is back, it goes on; hooks keep handing over meanwhile."
+AWAY = "Try again when the server is back; hooks keep storing payloads meanwhile."
 
 
 class Draft(NamedTuple):
@@ -149,7 +149,7 @@ class ChangeListener(Protocol):
 
 
 class Transaction(Protocol):
-    """The right to write: one at a time in the whole store. States read here stay current until its end."""
+    """A write transaction: one at a time in the whole store. States read here stay current until its end."""
 
     def writer(self) -> str:
         """The writer whose stream this transaction appends to."""
@@ -273,7 +273,7 @@ class Store(Protocol):
         """Differs after any change of the local state."""
 
     def local_state(self) -> LocalState:
-        """What a copy carries over together with the log."""
+        """The local state, which a copy takes over together with the log."""
 
     def listen(self) -> ChangeListener | None:
         """Waits for changes from now on; None where a store cannot, and `version` has to be polled."""

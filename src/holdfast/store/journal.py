@@ -17,7 +17,7 @@ from holdfast.core.canonical import MAX_SAFE_INTEGER, canonical_json
 from holdfast.core.clock import MAX_CLOCK, adjusted_clocks, keeps_written_clock, log_position, tick
 from holdfast.core.envelope import Event, StreamHead, find_problem, make_event
 from holdfast.core.errors import Damaged, NotFound
-from holdfast.core.event_data import collect_erasures, with_remaining_data
+from holdfast.core.event_data import collect_erasures, with_data_or_replacement
 from holdfast.core.events import TYPE_OF, EventData, EventErased, ProjectFacts, SessionDeleted, searched_text
 from holdfast.core.fold import apply, read_data, skip_duplicate
 from holdfast.core.state import State, freeze, thaw
@@ -166,7 +166,7 @@ class Journal:
                 continue
             if instead is None:
                 instead = collect_erasures(self._erasures(session)).instead
-            yield with_remaining_data(event, instead), double
+            yield with_data_or_replacement(event, instead), double
 
     def _erasures(self, session: str) -> list[Event]:
         """In log order; the order of effective clocks matters only where an erasure was erased itself."""

@@ -1,4 +1,4 @@
-"""Copies everything of one store into another, of whatever kinds, and verifies that it arrived."""
+"""Copy everything of one store into another, of whatever kinds, and verify that it arrived."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from holdfast.store.interface import (
 
 OWNER_REPAIRS: Final = "its owner repairs it: holdfast doctor --repair"
 OTHERS_DAMAGE: Final = "holdfast doctor --repair sets such events aside"
-ANOTHER: Final = "one of the two is your own, the other one came through somebody's share: the two are not merged"
-_HIDDEN: Final = "it is there already, from somebody who does not share it with you"
-_OTHERS: Final = "it is there already, and another member's: nothing is added to it, also where they let you write"
-IS_OTHERS: Final = "one of the two is your own, the other one is another member's: the two are not merged"
+ANOTHER: Final = "one of the two is your own, the other one was shared with you: the two are not merged"
+_HIDDEN: Final = "a session with this id already exists there; another person owns it and does not share it with you"
+_OTHERS: Final = "a session of another member with this id already exists there; nothing is added to it"
+IS_OTHERS: Final = "one of the two is your own, the other one belongs to another member: the two are not merged"
 
 
 def refusal(target: Store, session: str) -> str:
@@ -43,7 +43,7 @@ def refusal(target: Store, session: str) -> str:
 
 def partly(number: int, reason: str) -> str:
     """Why a session is not copied as a whole."""
-    return f"without {number} event{'s' * (number > 1)} that somebody else put there: {reason}; {OTHERS_DAMAGE}"
+    return f"without {number} event{'s' * (number > 1)} that another person recorded: {reason}; {OTHERS_DAMAGE}"
 
 
 def left_out(reasons: Mapping[str, str], state: Callable[[str], State | None]) -> tuple[NotCopied, ...]:
@@ -340,7 +340,7 @@ class _Copy:
         copies = [event for event in copies if row_key(event) not in not_counted]
         difference = _difference(events, copies)
         if unsound is None and difference is None and freeze(fold(copies, session)) != freeze(copied):
-            difference = "its state in the copy is not what its events add up to"
+            difference = "its state in the copy does not match its events"
         same_log = unsound is None and session not in self._unsound and copies == events
         if difference is None and same_log and freeze(state) != freeze(copied):
             difference = "its state in the copy differs from it"
@@ -416,7 +416,7 @@ def _difference(events: list[Event], copies: list[Event]) -> str | None:
         if copy.data is not None:
             return f"event {event.seq} of {event.writer} differs"
         if not deleted and event.hash not in erased:
-            return f"event {event.seq} of {event.writer} is there without its data"
+            return f"event {event.seq} of {event.writer} lost its data"
     known = {event.hash for event in events}
     if [event.hash for event in copies if event.hash in known] != [event.hash for event in events]:
         return "its events are in another order"

@@ -124,17 +124,17 @@ def catch_up(ws: Workspace, *, seconds: float = CATCH_UP_SECONDS) -> list[str]:
     ws.collect()
     outcome = BackgroundSync(ws, patient=False).outcome(seconds)
     if outcome is None:
-        return [f"Could not reach {', '.join(names)} in time; continuing with what is here."]
+        return [f"Could not reach {', '.join(names)} in time; continuing with the local data."]
     if isinstance(outcome, HoldfastError):
-        return [f"Not synced: {outcome.message}. Continuing with what is here."]
+        return [f"Not synced: {outcome.message}. Continuing with the local data."]
     return [*_failure_notes(outcome), *outcome.report.notes, *_rejection_notes(outcome)]
 
 
 def _failure_notes(result: SyncResult) -> list[str]:
     return [
-        f"Could not reach {name}; continuing with what is here."
+        f"Could not reach {name}; continuing with the local data."
         if error.retry_helps
-        else f"Not synced with {name}: {one_line(error.message)}. Continuing with what is here."
+        else f"Not synced with {name}: {one_line(error.message)}. Continuing with the local data."
         for name, error in result.failed.items()
     ]
 
@@ -150,4 +150,4 @@ def _rejection_notes(result: SyncResult) -> list[str]:
 
 
 def _sentence(message: str) -> str:
-    return f"{message[:1].upper()}{message[1:]}. Continuing with what is here."
+    return f"{message[:1].upper()}{message[1:]}. Continuing with the local data."

@@ -131,7 +131,7 @@ def _check_status(ws: Workspace, remote: KnownRemote) -> Iterator[tuple[str, str
     for device, pending in removal.count_unaccepted(memory).items():
         name = name_of(vault, device)
         yield (
-            f"{name} was removed, and what it wrote since is held back ({describe_unaccepted(pending)})",
+            f"{name} was removed; what it wrote since is not accepted ({describe_unaccepted(pending)})",
             f"To accept it, on an admin device: holdfast device admit {shlex.quote(name)}",
         )
     for item in sorted(memory.rejections(), key=lambda rejection: -rejection.at):
@@ -167,7 +167,7 @@ def _check_objects(vault: Vault, remote: KnownRemote) -> Iterator[tuple[str, str
         if signed is None:
             yield (
                 "the vault is no longer there",
-                "Is the disk mounted, is it the right place? If it is lost for good: holdfast sync --put-back",
+                "Check that the disk is mounted and the address right. If it is lost: holdfast sync --put-back",
             )
             return
         if entries.hash_of(signed.payload) != remote.vault:

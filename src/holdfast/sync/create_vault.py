@@ -52,7 +52,7 @@ def check_public_object(vault: Vault) -> str | None:
 
 def prepare(local: LocalDevice, remote: RemoteStore, *, session: str | None = None) -> Vault:
     """A new vault, stored on this device only: nothing is sent yet."""
-    recipient, secret = device_keys.new_box()
+    recipient, secret = device_keys.new_request_keys()
     entry = entries.VaultFounded(
         vault="", parents=(), by=local.keys.public.id, at=local.now(), device=local.keys.public, nonce=os.urandom(16),
         box=recipient, session=session,

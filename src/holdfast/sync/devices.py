@@ -252,7 +252,7 @@ def approve(ws: Workspace, fingerprint: str, *, admin: bool = False) -> Approved
     if already:
         raise Conflict("this device belongs to the vault already")
     if refused:
-        raise Refused("this device may not let others in", hint=ON_ADMIN_DEVICE)
+        raise Refused("this device is not an admin of the vault", hint=ON_ADMIN_DEVICE)
     raise NotFound(
         "no device with this fingerprint asks to join",
         hint="On that device: holdfast remote add NAME URL; then compare the words: holdfast device show",

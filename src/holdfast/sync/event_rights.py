@@ -34,7 +34,7 @@ _GUEST_LARGE: Final = "it is larger than a guest may write"
 _LEAVES: Final = "only an admin device may leave a shared session for all devices"
 _GUEST_ERASES: Final = "a guest may erase only their own events"
 _ERASES: Final = "a device that is not an admin may erase only its own events"
-_UNKNOWN: Final = "it erases events that are not here"
+_UNKNOWN: Final = "it erases events that are missing here"
 _UNREADABLE: Final = "the erasure cannot be read; it may be from a newer Holdfast"
 _DISPLACES: Final = "it would replace what another device recorded"
 _GAP: Final = "the events it follows were not accepted"
@@ -279,7 +279,7 @@ def _settle_announced_guests(main: Vault) -> None:
     if not members.guests:
         return
     is_settled = main.memory.read(tuple[str, ...], "settled") == members.tips
-    is_device = provenance.device_test(members)
+    is_device = provenance.member_test(members)
     for session, keys in members.guests.items():
         state = local.store.state(session)
         if state is None or (is_settled and session not in main.report.sessions):

@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _USELESS_NAMES: Final = "passed over"
 # Opened before, with keys that no entry named: retried, a few at a time.
 _TRIED_NAMES: Final = "tried"
-_UNNAMED_KEY: Final = "a key was left that no member of the vault named"
+_UNNAMED_KEY: Final = "a wrap holds a key that no membership entry names"
 _shuffled: Final = random.SystemRandom()
 
 
@@ -64,13 +64,13 @@ def fetch_wraps(vault: Vault) -> bool:
     tried_before = set(tried)
     unread = set(unknown)
     retried = [name for name in tried if name in unread][:_MAX_UNNAMED]
-    names = by_turns(vault, (name for name in unknown if name not in tried_before))[:_MAX_READ] + retried
+    names = in_reading_order(vault, (name for name in unknown if name not in tried_before))[:_MAX_READ] + retried
     reading = _WrapReader(vault, prefix, flooded=len(unknown) > _MAX_UNNAMED)
     result = reading.read(names)
     unnamed = _kept_unnamed(vault)
     # Proven wraps come first, then the others by turns.
     proven = [name for name, wrapped in unnamed.items() if reading.proves(wrapped)]
-    chosen = [*result.proven, *proven, *by_turns(vault, dict.fromkeys([*result.unnamed, *unnamed]))]
+    chosen = [*result.proven, *proven, *in_reading_order(vault, dict.fromkeys([*result.unnamed, *unnamed]))]
     chosen = list(dict.fromkeys(chosen))[:_MAX_UNNAMED]
     new = {
         **result.named,
@@ -94,7 +94,7 @@ def fetch_wraps(vault: Vault) -> bool:
     return bool(new)
 
 
-def by_turns(vault: Vault, names: Iterable[str]) -> list[str]:
+def in_reading_order(vault: Vault, names: Iterable[str]) -> list[str]:
     """Wraps in the order to open them: in turn from each author, admins first, then other devices."""
     by_author: dict[str, list[str]] = {}
     for name in names:

@@ -85,7 +85,7 @@ class SyncFollower(Follower):
     def is_own_writer(self, ws: Workspace) -> Callable[[str], bool] | None:
         from holdfast.sync import open_vault
 
-        return open_vault.device_test(ws)
+        return open_vault.vault_device_test(ws)
 
     def own_mark(self, ws: Workspace) -> str | None:
         from holdfast.sync import open_vault

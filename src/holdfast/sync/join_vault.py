@@ -191,7 +191,7 @@ def _invitation_code(vault: Vault, start: str, invited: bytes) -> str:
     return hashlib.sha256(text).hexdigest()[:_CODE_LENGTH]
 
 
-def by_turns(vault: Vault, names: Iterable[str], invited: Iterable[bytes]) -> list[str]:
+def in_reading_order(vault: Vault, names: Iterable[str], invited: Iterable[bytes]) -> list[str]:
     """Requests in the order to read them: in turn for each invitation that their names show, then the rest."""
     rest = list(names)
     random.SystemRandom().shuffle(rest)

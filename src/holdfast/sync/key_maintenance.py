@@ -113,7 +113,7 @@ def _answer_requests(vault: Vault, listing: HeadListing) -> None:
     invites_digest = hashlib.sha256(repr(known).encode()).hexdigest()
     before = vault.memory.read(dict[str, set[str]], "uninvited") or {}
     uninvited = before.get(invites_digest, set()) & set(listing.joins)
-    names = join_vault.by_turns(vault, set(listing.joins) - uninvited, [invited.secret for invited in live])
+    names = join_vault.in_reading_order(vault, set(listing.joins) - uninvited, [invited.secret for invited in live])
     answered: set[str] = set()
     for request in join_vault.read_requests(vault, names):
         if request.keys.id in answered:

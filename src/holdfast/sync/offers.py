@@ -1,7 +1,7 @@
 """List offers of shared sessions: who offers what to this device, with which rights, before anything is accepted.
 
 Anyone with a public key and write access to the remote can leave an offer. Its contents are read into a scratch
-store, and only signatures say whose it is: the words of the device that signed the invitation.
+store, and only signatures say whose it is: the fingerprint of the device that signed the invitation.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def new_keys(ws: Workspace) -> DeviceKeys:
     if stored is not None:
         return stored
     ws.home.prepare()
-    place: key_files.KeyPlace = "keyring" if ws.settings.certain("device.keys") == "keyring" else "file"
+    place: key_files.KeyPlace = "keyring" if ws.settings.known_value("device.keys") == "keyring" else "file"
     created = key_files.create(ws.home.path, name=ws.device(), place=place, made_at=ws.now())
     if os.path.lexists(ws.home.binding(ws.address.key)):
         ws.home.renew(ws.address)
@@ -77,7 +77,7 @@ def this_device(ws: Workspace) -> LocalDevice:
 
     def vaults_of(session: str) -> tuple[str, ...]:
         state = store.state(session)
-        return tuple(remote.vault for remote in vaults if remote.takes(state))
+        return tuple(remote.vault for remote in vaults if remote.receives(state))
 
     store, own = ws.store(), device_keys(ws)
     vaults = _vaults(ws)
@@ -90,7 +90,7 @@ def this_device(ws: Workspace) -> LocalDevice:
     return device
 
 
-def device_test(ws: Workspace) -> Callable[[str], bool]:
+def vault_device_test(ws: Workspace) -> Callable[[str], bool]:
     """A test whether a writer is this device or another one of ours."""
     return _device_test(this_device(ws), _vaults(ws))
 
@@ -103,7 +103,7 @@ def _device_test(local: LocalDevice, vaults: Iterable[KnownRemote]) -> Callable[
             return True
         if not tests:  # evaluating a membership takes time
             tests.extend(
-                provenance.device_test(Vault(local, OfflineRemote(remote.url), remote.vault).membership)
+                provenance.member_test(Vault(local, OfflineRemote(remote.url), remote.vault).membership)
                 for remote in vaults
             )
         return any(test(writer) for test in tests)

@@ -18,7 +18,7 @@ import msgspec
 from holdfast.core.canonical import Json, canonical_json, is_too_deep
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Invalid
-from holdfast.core.event_data import collect_erasures, read_data, with_remaining_data
+from holdfast.core.event_data import collect_erasures, read_data, with_data_or_replacement
 from holdfast.core.events import EVENT_TYPES, FREE_TEXT, DeviceJoined, EventErased
 from holdfast.core.fold import in_log_order
 from holdfast.core.secrets.patterns import redact, redact_document
@@ -395,7 +395,7 @@ def preview(ws: Workspace, session: str) -> OutgoingPreview:
         shown_event = erasures.get(event.hash, event) if event.data is None else event
         is_sent = any(vault.has(shown_event) for vault in vaults)
         shown_texts: list[tuple[str, str]] = [("actor", event.actor)]
-        redacted = _sent_data(with_remaining_data(event, erased.instead), kinds.get)
+        redacted = _sent_data(with_data_or_replacement(event, erased.instead), kinds.get)
         if redacted is not None:
             for field, kinds_in_field in redacted.secrets.items():
                 where = _text_location(event.type, field)

@@ -25,7 +25,7 @@ _MAX_GUESTS: Final = 1_000  # in one entry
 # ── accepting a session ──────────────────────────────────────────────────────────────────────────────────
 
 
-def claim(transaction: Transaction, session: str, share: str) -> None:
+def claim_for_share(transaction: Transaction, session: str, share: str) -> None:
     """Record that a session comes through this share; `Refused` when its id is in use here."""
     known = share_of(transaction, session)
     if known == share:
@@ -45,7 +45,7 @@ def claim(transaction: Transaction, session: str, share: str) -> None:
     record_share(transaction, session, share)
 
 
-def comes_through(transaction: Transaction, local: LocalDevice, session: str, share: str) -> bool:
+def may_accept_from_share(transaction: Transaction, local: LocalDevice, session: str, share: str) -> bool:
     """Whether events of this share may be accepted: none are, once a session with its id is our own.
 
     A store written by an earlier version has no record: then it comes through the share unless we started it.
@@ -171,10 +171,10 @@ def belongs_to_vault(vault: Vault, session: str, writer: str) -> bool:
     """Whether a stream is the vault's own: by one of its devices, or vouched for by one without a share of it."""
     origins = vault.membership.origins.get(session)
     guests = frozenset({vault.me}) if origins is None else origins.guests
-    return device_test(vault.membership)(writer) or bool(vault.memory.vouched(session, writer).by.keys() - guests)
+    return member_test(vault.membership)(writer) or bool(vault.memory.vouched(session, writer).by.keys() - guests)
 
 
-def device_test(members: Membership) -> Callable[[str], bool]:
+def member_test(members: Membership) -> Callable[[str], bool]:
     """A test whether a writer is a present or removed device of the vault."""
     known = list(signing_keys(members))
 

@@ -302,7 +302,7 @@ class Pull:
         elif not verify(signing, STREAM, message, stretch.signature):
             reason = "a signature in it is wrong"
         elif not may_vouch(members, stretch.device, stretch.writer):
-            reason = "a device vouches in it for another one"
+            reason = "it contains a stream that its device may not vouch for"
         if reason is not None:
             self._reject(where, stretch.device, reason)
         return reason is None
@@ -322,7 +322,7 @@ def read_pack(vault: Vault, pack: IndexedPack, *, foreign: bool = False) -> list
     name = vault.pack_name(pack.name)
     sealed = vault.remote.get(name, min(PACK_LIMIT, pack.size))
     if hashlib.sha256(sealed).digest() != pack.digest:
-        raise Invalid("it is not what its author put there")
+        raise Invalid("its SHA-256 differs from the one in the head")
     limit = packs.unpacked_limit(len(sealed), foreign=foreign)
     return packs.unpack(vault.open("pack", name, sealed, vault.ring, limit=limit))
 

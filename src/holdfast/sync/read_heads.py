@@ -23,7 +23,7 @@ from holdfast.sync.vault import Vault
 from holdfast.workspace.keys.device_keys import certifies
 
 HEAD_LIMIT: Final = 16 << 20
-NOT_ACCEPTED: Final = "it comes from a removed device, and is held back"
+NOT_ACCEPTED: Final = "it comes from a removed device"
 _MAX_LIVES: Final = 100_000
 # Heads of one life that are tried, and unreadable heads in one sync: more is an attempt to keep us busy.
 _MAX_RIVALS: Final = 16
@@ -273,7 +273,7 @@ class HeadReader:
             cursor = self._cursors.get(seen.life)
             if cursor is not None and cursor.counter == seen.counter and cursor.digest != seen.digest:
                 where = heads.name_of(self.vault.id, cursor.writer, cursor.counter)
-                self.reject(where, cursor.device, "the remote showed others something else")
+                self.reject(where, cursor.device, "the remote showed other devices different data")
 
     def reject(self, name: str, device: str, reason: str) -> None:
         self.vault.report.reject(name, name_of(self.vault, device), reason)

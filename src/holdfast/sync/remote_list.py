@@ -47,7 +47,7 @@ class KnownRemote(msgspec.Struct, frozen=True, kw_only=True):
     projects: tuple[str, ...] = ()
     session: str | None = None
 
-    def takes(self, state: State | None) -> bool:
+    def receives(self, state: State | None) -> bool:
         """Whether a session is sent there."""
         if self.kind == "share":
             return state is not None and state.session == self.session
@@ -58,16 +58,16 @@ def no_remotes() -> HoldfastError:
     return NotFound("no remote is set up", hint="For example: holdfast remote add home folder:/media/stick/holdfast")
 
 
-def rejoining(remote: KnownRemote) -> str:
+def rejoin_commands(remote: KnownRemote) -> str:
     """The commands by which a device with new keys joins again."""
     if remote.kind == "share":
         return f"holdfast accept {remote.url}"
     return f"holdfast remote remove {remote.name}, then holdfast remote add {remote.name} {remote.url}"
 
 
-def other_keys(remote: KnownRemote) -> str:
+def other_keys_message(remote: KnownRemote) -> str:
     """The message where a vault knows this device by keys that it no longer has."""
-    return f"this device has new keys, and the vault knows it by its old ones: ask to join again: {rejoining(remote)}"
+    return f"this device has new keys; the vault knows its old ones: ask to join again: {rejoin_commands(remote)}"
 
 
 def load(home: Home) -> list[KnownRemote]:

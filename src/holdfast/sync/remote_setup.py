@@ -293,11 +293,11 @@ def advice(status: RemoteStatus, fingerprint: str) -> Iterator[tuple[str, str | 
     elif status.status == "other-keys":
         yield (
             "this device has new keys, and the vault knows it by its old ones",
-            f"Ask to join again: {remote_list.rejoining(remote)}",
+            f"Ask to join again: {remote_list.rejoin_commands(remote)}",
         )
     if status.waiting and not status.confirmed:
         yield (
-            f"{count(status.waiting, 'earlier session')} held back until you confirm that the vault is yours",
+            f"{count(status.waiting, 'earlier session')} not sent until you confirm that the vault is yours",
             f"With the words that another of your devices shows: holdfast remote confirm {remote.name} WORDS",
         )
     if status.error is not None:

@@ -38,7 +38,7 @@ _MAX_STREAMS: Final = 40_000
 _MAX_STREAMS_OF_GUEST: Final = 4_000
 
 
-def cut_of(vault: Vault, device: str) -> Cut:
+def accepted_cut(vault: Vault, device: str) -> Cut:
     """How far this store has each stream that the device vouched for."""
     cut: Cut = {}
     for session, writer, known in vault.memory.streams():
@@ -65,7 +65,7 @@ def remove(vault: Vault, devices: Iterable[str], change: VaultChange | None = No
     """Remove these devices, and make a new key that they do not get. To be committed by the caller."""
     change = change or vault.change()
     for device in devices:
-        change.add(Remove, device=device, cut=cut_of(vault, device))
+        change.add(Remove, device=device, cut=accepted_cut(vault, device))
         # Later members trust no removed device: a member must vouch for what was accepted.
         change.remember(True, "adopt", device)
     change.new_key()
@@ -124,7 +124,7 @@ def _withdraw_unaccepted(vault: Vault, transaction: Transaction, withdrawn: dict
     for device, count in counts.items():
         vault.report.reject(
             "", name_of(vault, device),
-            f"{count} events were not yet accepted when the device was removed, and are held back",
+            f"{count} event{'s' * (count > 1)} not accepted before the device was removed",
         )  # fmt: skip
 
 
@@ -282,5 +282,5 @@ class RemovedAuthor:
         if not self._admin or any(
             certifies(stretch.writer, member.keys.signing) for member in members.members.values()
         ):
-            return "a device vouches in it for another one"
+            return "it contains a stream that its device may not vouch for"
         return None

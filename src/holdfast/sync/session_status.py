@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.sync.remote_list import KnownRemote
     from holdfast.workspace.workspace import Workspace
 
-_REMOVED: Final = "this device was removed from the vault: nothing is sent from here any more"
+_REMOVED: Final = "this device was removed from the vault: it no longer sends anything"
 _NO_KEYS: Final = "this device's keys are missing"
 _UNSENDABLE: Final = (
     "some events are signed by keys that this device does not have, and cannot be sent: holdfast doctor"
@@ -66,7 +66,7 @@ def _worst(ws: Workspace, state: State) -> tuple[KnownRemote, Sync] | None:
 
 def _remotes_of(ws: Workspace, state: State) -> Iterator[KnownRemote]:
     """The remotes that the session is sent to."""
-    return (remote for remote in remote_list.load(ws.home) if remote.takes(state))
+    return (remote for remote in remote_list.load(ws.home) if remote.receives(state))
 
 
 def _status_at(ws: Workspace, remote: KnownRemote, state: State) -> Sync:
@@ -101,7 +101,7 @@ def _send_error(ws: Workspace, remote: KnownRemote, status: DeviceStatus) -> str
     if public is None:
         return _NO_KEYS
     if status.device not in ("", public.id) and status.place != "reader":
-        return remote_list.other_keys(remote)
+        return remote_list.other_keys_message(remote)
     return status.error
 
 

@@ -55,7 +55,7 @@ def _own_vaults(ws: Workspace, session: str) -> list[KnownRemote]:
         remote
         for remote in remote_list.load(ws.home)
         if remote.kind == "vault"
-        and remote.takes(state)
+        and remote.receives(state)
         and VaultState(store, remote.vault).status().place == "member"
     ]
 
@@ -115,7 +115,7 @@ def refuse_deleting(ws: Workspace, session: str) -> None:
         )
 
 
-def refuse_widening(ws: Workspace, session: str) -> None:
+def refuse_sharing(ws: Workspace, session: str) -> None:
     """Refuse to share a session that is not ours to share."""
     if origin.share_of(ws.store(), session) is not None:
         raise Refused(
@@ -180,7 +180,7 @@ def leave_superseded(ws: Workspace, remote: KnownRemote) -> bool:
     if remote.kind != "share" or remote.session is None or ws.store().state(remote.session) is None:
         return False
     with ws.transaction() as transaction:
-        if provenance.comes_through(transaction, open_vault.this_device(ws), remote.session, remote.vault):
+        if provenance.may_accept_from_share(transaction, open_vault.this_device(ws), remote.session, remote.vault):
             return False
         if origin.share_of(transaction, remote.session) is None:
             origin.record_own(transaction, remote.session)

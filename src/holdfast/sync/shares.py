@@ -80,7 +80,7 @@ def share(
             session=session,
         )
     person = people.find(ws.home, email)
-    shared_with_me.refuse_widening(ws, session)
+    shared_with_me.refuse_sharing(ws, session)
     with open_vault.exclusive(ws):
         remote = _choose_vault(ws, name)
         with open_vault.vault(ws, remote) as main:
@@ -92,7 +92,7 @@ def share(
                 )
             if session in (main.memory.read(tuple[str, ...], "earlier") or ()):
                 raise Refused(
-                    "the session is held back until you confirm the vault",
+                    "the session is not sent until you confirm the vault",
                     hint=f"Compare its words on another device, then: holdfast remote confirm {remote.name}",
                     session=session,
                 )

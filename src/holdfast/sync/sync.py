@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-class SessionNews(NamedTuple):
+class SessionUpdate(NamedTuple):
     """A session with new events, and how many of its conflicts are open."""
 
     id: str
@@ -61,7 +61,7 @@ class SyncResult(NamedTuple):
     conflicts: int
     reached: list[str]
     # Sessions with new events, the latest first.
-    sessions: list[SessionNews]
+    sessions: list[SessionUpdate]
 
 
 def sync(
@@ -99,7 +99,7 @@ def sync(
                     if wrong is not None:
                         report.reject(create_vault.PUBLIC_OBJECT, "", wrong)
                     if join_vault.has_other_keys(vault):
-                        message = remote_list.other_keys(remote)
+                        message = remote_list.other_keys_message(remote)
                         report.note(f"{remote.name}: {message}")
                 reached.append(remote.name)
             except HoldfastError as error:
@@ -121,14 +121,14 @@ def note_error(ws: Workspace, remote: KnownRemote, error: HoldfastError) -> None
             memory.write(transaction, replace(status, error=error.message), "standing")
 
 
-def session_news(ws: Workspace, sessions: Iterable[str]) -> list[SessionNews]:
+def session_news(ws: Workspace, sessions: Iterable[str]) -> list[SessionUpdate]:
     """These sessions with their goals, the latest first, without deleted ones."""
-    dated: list[tuple[int, SessionNews]] = []
+    dated: list[tuple[int, SessionUpdate]] = []
     for session in sessions:
         state = ws.store().state(session)
         if state is not None and not state.deleted:
             conflicts = sum(conflict.chosen is None for conflict in view.conflicts(state))
-            item = SessionNews(session, shorten(view.text_value(state, "goal") or "", 200), conflicts)
+            item = SessionUpdate(session, shorten(view.text_value(state, "goal") or "", 200), conflicts)
             dated.append((max(state.latest.values(), default=0), item))
     return [item for _, item in sorted(dated, key=lambda item: (-item[0], item[1].id))]
 
@@ -171,20 +171,20 @@ def gc_paused() -> Iterator[None]:
 
 
 _SHARE_REVOKED: Final = (
-    "what others wrote recently cannot be opened here: the session may no longer be shared with you,"
+    "recent changes by others cannot be decrypted here: the session may no longer be shared with you,"
     " or, if you accepted it with --identity, accept it so again"
 )
 _MAY_NOT_SHARE: Final = "it shares a session that it neither started nor may decide over"
-_FOREIGN_OBJECT: Final = "somebody put a foreign object there, under a name that no object can have"
+_FOREIGN_OBJECT: Final = "the remote has a file whose name no object can have"
 _READ_ONLY_NOW: Final = (
     "The session {0} is read-only for you from now on; what you had sent by then is in it."
     " To continue with a copy of your own: holdfast fork {0}"
 )
 _WAITING_REMOVAL: Final = (
-    "An admin removed somebody, and the remote lacks entries before the removal: nothing is sent until it has them."
+    "An admin removed a device, but the remote lacks earlier membership entries: nothing is sent until they are back."
     " On a device of that admin: holdfast sync --put-back"
 )
-_LOCKED_OUT: Final = "what others wrote recently cannot be opened here: this device may have been removed"
+_LOCKED_OUT: Final = "recent changes by others cannot be decrypted here: this device may have been removed"
 
 
 def sync_vault(
@@ -222,7 +222,7 @@ def _refuse_emptied(main: Vault) -> None:
     if published and create_vault.is_missing(main.remote):
         raise Unreachable(
             "the vault is no longer at this remote",
-            hint="Is the disk mounted, is it the right place? If it was emptied for good: holdfast sync --put-back",
+            hint="Check that the disk is mounted and the address right. If it was emptied: holdfast sync --put-back",
         )
 
 
@@ -302,7 +302,7 @@ def _exchange(
         if vault.memory.status().place == "member":
             vault.report.note(_READ_ONLY_NOW.format(str(vault.membership.session)[:8]))
     elif vault.me in vault.membership.removed:
-        vault.report.note("This device was removed from the vault: nothing is sent from here any more.")
+        vault.report.note("This device was removed from the vault: it no longer sends anything.")
     vault.reject_planted()
     if pull.heads.locked_out:
         as_guest = vault.membership.session is not None and main is None
@@ -331,7 +331,7 @@ def _comes_through(vault: Vault) -> bool:
     if origin.share_of(vault.local.store, session) == vault.id:
         return True
     with vault.local.transaction() as transaction:
-        accepted = provenance.comes_through(transaction, vault.local, session, vault.id)
+        accepted = provenance.may_accept_from_share(transaction, vault.local, session, vault.id)
     if not accepted:
         vault.report.reject("", "", f"a share has the id of your own session {session[:8]}, and is not followed")
     return accepted

@@ -1,6 +1,6 @@
 """One vault at one remote, as this device knows it: its members, its keys, and changes to it.
 
-Nothing a remote says is believed before a signature proves it. Changes are stored here first and sent afterwards, so
+Data from a remote is used only once its signature is verified. Changes are stored here first and sent afterwards, so
 that a crash in between only delays them: `flush` sends what is still waiting.
 """
 
@@ -180,7 +180,7 @@ class Vault:
             header = entries.header_of(new[name].payload) if name in new else None
             keys = None if header is None else ancestry.keys.get(header.by)
             if keys is None or not verify(keys.signing, ENTRY, *new[name]):
-                wrong.setdefault(name, "what it follows is not there")
+                wrong.setdefault(name, "an entry that it follows is missing")
         for name in new.keys() & wrong.keys():
             self.report.reject(self.entry_name(name), "", f"a membership entry does not count: {wrong[name]}")
         valid = {name: signed for name, signed in new.items() if name not in wrong}
@@ -296,7 +296,7 @@ class Vault:
     def fetch_admission(self) -> None:
         """Fetch the entries that admit this device: those named by its wraps, or else all."""
         opened = self.opened_wraps()
-        names = find_wraps.by_turns(self, opened)
+        names = find_wraps.in_reading_order(self, opened)
         admissions = [entry for name in names if (entry := opened[name].entry) and self.wrap_author(name)]
         self.fetch_entries(admissions)
         if not self.membership.is_member(self.me):
@@ -387,7 +387,7 @@ class Vault:
         Keys that entries name come first, then some others: each costs time with each object.
         """
         opened = self.opened_wraps()
-        stored = [opened[name].keys for name in find_wraps.by_turns(self, opened)]
+        stored = [opened[name].keys for name in find_wraps.in_reading_order(self, opened)]
         keys_by_wrap = [[*reversed(keys)] for keys in (*(wrapped.keys for wrapped in self._new_wraps), *stored)]
         keys = dict.fromkeys(key for turn in zip_longest(*keys_by_wrap) for key in turn if key is not None)
         named = {key.id for key in self.membership.keys}
@@ -459,7 +459,7 @@ class Vault:
         for name, wrapped in self._opened.items():
             # The wrap of an accepted offer holds all keys that were left then, and is at no remote.
             if name != "accepted" and not all(sealing.key_id(key) in named for key in wrapped.keys):
-                self.report.reject(f"k/…-{name}", "", "a key was left that no member of the vault named")
+                self.report.reject(f"k/…-{name}", "", "a wrap holds a key that no membership entry names")
 
     # ── objects at the remote ──────────────────────────────────────────────────────────────────────────
 
@@ -559,7 +559,7 @@ class VaultChange:
         """Refuse a change that no device of the vault would accept."""
         members = self._vault.membership
         wrong = {
-            **dict.fromkeys((*members.waiting, *members.overtaken), "it does not follow what it should"),
+            **dict.fromkeys((*members.waiting, *members.overtaken), "its parents are missing or no longer valid"),
             **dict(members.rejected),
         }
         too_large = "it is larger than an entry can be"

@@ -237,7 +237,7 @@ def accept(local: LocalDevice, remote: RemoteStore, offer: KeyWrap, *, max_unpac
     vault = Vault(local, remote, offer.vault, max_unpacked=max_unpacked)
     wrap = wraps.wrap(local.keys.public.age, offer)
     with local.transaction() as transaction:
-        provenance.claim(transaction, offer.session or "", offer.vault)
+        provenance.claim_for_share(transaction, offer.session or "", offer.vault)
         vault.memory.write_raw(transaction, offer.founding, FOUNDING)
         vault.memory.write_raw(transaction, wrap, "wrap", "accepted")
         if vault.memory.raw("standing") is None:

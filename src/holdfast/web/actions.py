@@ -14,7 +14,7 @@ from holdfast.core.wording import count, one_line, time_words, visible
 from holdfast.machine.wall import local_moment
 from holdfast.sessions import overview, resume_check
 from holdfast.sessions.resume import preview
-from holdfast.sessions.work_trees import at_its_place
+from holdfast.sessions.work_trees import workspace_of_session
 from holdfast.sync import background, people, remote_list, shares
 from holdfast.web.charts.hill import LAST, WORDS
 from holdfast.web.render import local
@@ -55,7 +55,7 @@ def in_work_tree(keeper: Keeper, reference: str) -> tuple[Keeper, str]:
     """The keeper of the session's work tree, if that is on this machine, and the session's id."""
     session = keeper.session(reference).id
     try:
-        local_keeper = at_its_place(keeper, session)
+        local_keeper = workspace_of_session(keeper, session)
     except Refused:
         return keeper, session
     local_keeper.agent_dirs = keeper.agent_dirs
@@ -103,7 +103,7 @@ def _parse_moment(text: str) -> int:
 
 
 def hours_values(keeper: Keeper, reference: str) -> dict[str, object]:
-    """The form filled with the latest pause, which is most often the wrong one."""
+    """The form filled in with the latest pause, the one most often corrected."""
     session = keeper.session(reference).document()
     began, end = session.started_at or session.created_at, session.ended_at
     ended = keeper.now() if end is None else parse_time(end)
@@ -132,7 +132,7 @@ def pause(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
 def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     session = keeper.session(reference).id
     sync_notes = keeper.sync_first()
-    work_tree = at_its_place(keeper, session)
+    work_tree = workspace_of_session(keeper, session)
     work_tree.agent_dirs = keeper.agent_dirs
     try:
         resumed = work_tree.session(session).resume(force=form.get("force") == "yes")
@@ -140,7 +140,7 @@ def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
         if any(difference.blocking for difference in _differences(work_tree, session)):
             raise NeedsDialog("resume", error) from None
         raise
-    more = [*sync_notes, *(f"This place differs: {difference.detail}." for difference in resumed.differences)]
+    more = [*sync_notes, *(f"This work tree differs: {difference.detail}." for difference in resumed.differences)]
     if resumed.interrupted:
         more.append(f"{count(len(resumed.interrupted), 'agent')} had been interrupted.")
     return answer("Resumed.", keeper, work_tree, more=tuple(more))
@@ -154,7 +154,7 @@ def _differences(work_tree: Keeper, session: str) -> tuple[ResumeDifference, ...
 
 def resume_values(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference)
-    work_tree = at_its_place(keeper, session.id)
+    work_tree = workspace_of_session(keeper, session.id)
     work_tree.agent_dirs = keeper.agent_dirs
     return {"session": session.document(), "differences": _differences(work_tree, session.id)}
 
@@ -165,7 +165,7 @@ def stop(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
         raise Invalid("expected keep or discard for the branch", hint="Or leave it alone.")
     work_tree, session = in_work_tree(keeper, reference)
     if branch:
-        work_tree = at_its_place(keeper, session)  # raises with the reason if it is not here
+        work_tree = workspace_of_session(keeper, session)  # raises with the reason if it is not here
     handle = work_tree.session(session)
     outcome = handle.stop(
         keep=branch == "keep", discard=branch == "discard", reason=form.get("reason", "").strip() or None

@@ -1,4 +1,4 @@
-"""Opens the browser at the dashboard without a secret on a command line.
+"""Open the browser at the dashboard without a secret on a command line.
 
 Every user of the machine can read command lines, so an address in one would admit others. Instead the browser
 gets the name of a file that only its owner can read: its page leads to the dashboard with a single-use

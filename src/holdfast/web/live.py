@@ -81,7 +81,7 @@ class Live:
         self._ending = asyncio.Event()
 
     def with_version(self, keeper: Keeper, read: Callable[[], T]) -> tuple[T, str]:
-        """What `look` returns, and its version; an empty version if something changed meanwhile.
+        """What `read` returns, and its version; an empty version if something changed meanwhile.
 
         Equal versions mean equal content. So the version comes from the store itself, not from reported changes: a
         change not reported yet may be in one look and not in another.
@@ -195,7 +195,7 @@ class Live:
 
     def _changes_for(self, viewer: Viewer, view: View) -> Iterable[bytes]:
         if view.error is not None:
-            yield _event("trouble", {"page": view.live_page.address, "message": view.error, "gone": view.deleted})
+            yield _event("failure", {"page": view.live_page.address, "message": view.error, "gone": view.deleted})
         if view.content is None:
             viewer.sent.pop(view, None)
             viewer.browser_version[view] = ""

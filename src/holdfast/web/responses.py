@@ -78,7 +78,7 @@ async def http_error(request: Request, problem: Exception) -> Response:
             if request.url.path.startswith(API_PREFIX)
             else "See the pages above."
         )
-        explained: HoldfastError = NotFound("nothing at this address", hint=hint)
+        explained: HoldfastError = NotFound("no page at this address", hint=hint)
     elif problem.status_code == 405:
         allowed = (problem.headers or {}).get("Allow", "")
         explained = Usage(f"this address does not accept {request.method[:20]!a}", hint=f"It accepts {allowed}.")

@@ -178,9 +178,11 @@ class SecurityMiddleware:
         if not scope["path"].startswith("/"):
             return PlainTextResponse("This is not a proxy.\n", 400)
         if sum(len(piece) for line in headers.raw for piece in line) + len(scope["query_string"]) > _MAX_HEAD:
-            return PlainTextResponse("The head of the request is too large.\n", 431)
+            return PlainTextResponse("The request headers are too large.\n", 431)
         if "transfer-encoding" in headers and "content-length" in headers:  # two lengths would be ambiguous
-            return PlainTextResponse("A request must have exactly one length.\n", 400, {"connection": "close"})
+            return PlainTextResponse(
+                "A request must have exactly one Content-Length.\n", 400, {"connection": "close"}
+            )
         if not _has_allowed_length(headers):
             return PlainTextResponse("The request is too large.\n", 413)
         origin = headers.get("origin")

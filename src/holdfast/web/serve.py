@@ -1,4 +1,4 @@
-"""Serves the dashboard on loopback, with limits on connections.
+"""Serve the dashboard on loopback, with limits on connections.
 
 Every user of the machine can open connections, but must not lock others out with them. A request has to be complete
 within seconds. Connections whose client has not shown that it belongs here are limited in number: beyond the limit

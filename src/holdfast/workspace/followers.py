@@ -98,7 +98,7 @@ class Follower:
         return None
 
     def is_own_writer(self, ws: Workspace) -> Callable[[str], bool] | None:  # noqa: ARG002
-        """A function that tells whether a writer with keys is one of this person's devices."""
+        """A test whether a writer with keys is one of this person's devices."""
         return None
 
     def own_mark(self, ws: Workspace) -> str | None:  # noqa: ARG002
@@ -126,7 +126,7 @@ class Follower:
         return None
 
     def sync_facts(self, ws: Workspace, state: State) -> SyncFacts | None:  # noqa: ARG002
-        """The same for documents; None when the session goes nowhere."""
+        """The same for documents; None if the session is not synced."""
         return None
 
     def synced(self, ws: Workspace) -> None:

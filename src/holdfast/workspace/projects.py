@@ -143,7 +143,7 @@ def _first_own(store: Store, projects: Iterable[str]) -> str | None:
 
 
 def observe(place: WorkTree, project_id: str, notices: list[str] | None = None) -> ProjectFacts:
-    """The facts of the project as it is now. What git cannot tell in time is left out, with a notice."""
+    """The facts of the project as it is now. What git does not report in time is left out, with a notice."""
     name = os.path.basename(place.main.rstrip(os.sep)) or place.main
     if not place.git:
         return ProjectFacts(id=project_id, name=name, path=place.main)

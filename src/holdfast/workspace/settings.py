@@ -67,19 +67,17 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "contract.model",
         "sonnet",
-        "what a model that contract 1.0 does not list is mirrored as",
+        "the name in contract files of a model that contract 1.0 does not list",
         choices=("gemini", "opus", "sonnet"),
     ),
-    Setting("capture.join_hours", 12, "a new conversation joins what a person took up, if active so lately", 0, 8760),
+    Setting("capture.join_hours", 12, "new conversations join what you started or resumed, if active since", 0, 8760),
     Setting(
         "capture.briefing",
         True,
-        "an agent that is opened is told of the project's unfinished session",
+        "brief an agent on the project's unfinished session when it starts",
         unread=False,
     ),
-    Setting(
-        "capture.block_at_timeout", False, "prompts are held back while the time limit's pause lasts", project=False
-    ),
+    Setting("capture.block_at_timeout", False, "block prompts while the time limit's pause lasts", project=False),
     Setting("capture.notify", True, "reminders are shown as desktop notifications", project=False, unread=False),
     Setting("sync.background", True, "sync by itself after something was recorded", project=False, unread=False),
     Setting(
@@ -121,7 +119,7 @@ class Settings:
         """Whether a file sets it."""
         return name in self._values
 
-    def certain(self, name: str) -> int | float | str | bool:
+    def known_value(self, name: str) -> int | float | str | bool:
         """The value, for an action that cannot be undone; raises the problem that hides it."""
         if name in self._unread:
             raise self._unread[name]

@@ -121,8 +121,8 @@ def explain_outage(ws: Workspace, error: HoldfastError, *, writes: bool = True) 
         return error
     outcome = ws.outcome
     if outcome.anything:
-        part = "part of it was recorded, and then the server went away"
-        recorded = "it was recorded, but the server went away before the answer"
+        part = "part of it was recorded, then the connection was lost"
+        recorded = "it was recorded, but the connection was lost before the confirmation"
         return PartlyRecorded(
             part if outcome.unfinished else recorded,
             hint=_LOOK, operation=error.operation, file=error.file, session=error.session,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 _STATUSES = {
-    "member": "belongs here", "recovery": "a code on paper", "guest": "a guest", "removed": "was removed",
-    "pending": "asks to join", "reader": "reads only", "other-keys": "knows this device by other keys",
+    "member": "member", "recovery": "recovery code", "guest": "guest", "removed": "removed",
+    "pending": "asks to join", "reader": "read-only", "other-keys": "knows this device by other keys",
     "no-keys": "this device has no keys",
 }  # fmt: skip
 
@@ -68,9 +68,9 @@ def _paint_vault(paint: Paint, status: RemoteStatus) -> list[str]:
             paint.yellow(f"               {status.waiting} earlier sessions wait: {_confirm_command(status)}")
         )
     if status.status == "other-keys":
-        from holdfast.sync.remote_list import rejoining
+        from holdfast.sync.remote_list import rejoin_commands
 
-        lines.append(paint.yellow(f"               ask to join again: {rejoining(status.remote)}"))
+        lines.append(paint.yellow(f"               ask to join again: {rejoin_commands(status.remote)}"))
     return lines
 
 
@@ -99,7 +99,7 @@ def device_list(call: Call) -> None:
     if asking is not None:
         call.note("Compare the words with what the device itself shows, then: holdfast device approve FINGERPRINT")
     if any(device.unaccepted is not None for device in known_devices):
-        call.note("To accept what is held back: holdfast device admit NAME")
+        call.note("To accept it: holdfast device admit NAME")
 
 
 def _device_document(device: KnownDevice) -> dict[str, object]:
@@ -124,7 +124,7 @@ def _paint_devices(paint: Paint, devices: Sequence[KnownDevice], now: int) -> Pa
             lines.append(paint.bold(remote))
         about = ["this device"] if device.this else []
         about.append(_STATUSES.get(device.status, device.status))
-        about += ["lets others in"] if device.admin else []
+        about += ["admin"] if device.admin else []
         about += [f"last contact {ago(now - device.last_active)}"] if device.last_active else []
         colour = {"pending": paint.yellow, "removed": paint.red}.get(device.status, paint.green)
         name = paint.bold(device.name) if device.name else paint.dim("(no name yet)")
@@ -132,7 +132,7 @@ def _paint_devices(paint: Paint, devices: Sequence[KnownDevice], now: int) -> Pa
         lines.append(paint.join("    ", paint.dim(device.fingerprint)))
         if device.unaccepted is not None:
             lines.append(
-                paint.yellow(f"    what it wrote since is held back: {describe_unaccepted(device.unaccepted)}")
+                paint.yellow(f"    not accepted since its removal: {describe_unaccepted(device.unaccepted)}")
             )
     return Painted("\n".join(lines))
 
@@ -164,7 +164,7 @@ def device_approve(call: Call) -> None:
             paint.green("Approved "), paint.bold(approved.name), " for the vault at ", approved.remote
         ),
     )  # fmt: skip
-    call.note("It learns this with its next sync: holdfast sync")
+    call.note("It can sync once it has run: holdfast sync")
 
 
 def device_remove(call: Call) -> None:
@@ -201,9 +201,8 @@ def _paint_admitted(paint: Paint, acceptance: LateAcceptance, *, quiet: bool) ->
     if quiet:
         return ""
     if not acceptance.events:
-        return paint.join(
-            "Nothing of ", paint.bold(acceptance.name), " is held back" if not acceptance.left else " was accepted"
-        )
+        verb = "accepted" if acceptance.left else "waiting to be accepted"
+        return paint.join("Nothing of ", paint.bold(acceptance.name), f" was {verb}")
     counts = f" {count(acceptance.events, 'event')} of {count(acceptance.sessions, 'session')} by "
     return paint.join(
         paint.green("Accepted"),
@@ -267,7 +266,7 @@ def _fingerprint(device: str) -> str:
 
 def _paint_people(paint: Paint, persons: Sequence[Person]) -> Painted:
     if not persons:
-        return paint.dim("Nobody is known yet: holdfast people add EMAIL KEY")
+        return paint.dim("No people yet. Add one: holdfast people add EMAIL KEY")
     lines: list[str] = []
     for person in persons:
         lines.append(paint.bold(person.email))

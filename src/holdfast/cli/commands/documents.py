@@ -285,9 +285,9 @@ def _paint_recovered_files(
     ]
     if all(recovered.whole for recovered in recovered_files) and not quiet:
         verdict = (
-            "It is whole"
+            "It is intact"
             if len(recovered_files) == 1
-            else f"{count(len(recovered_files), 'file')} looked at, all whole"
+            else f"{count(len(recovered_files), 'file')} checked, all intact"
         )
         new = not sessions and any(
             recovered.rules is not None and recovered.known is None and recovered.error is None
@@ -306,8 +306,8 @@ def _paint_recovered(paint: Paint, recovered: RecoveredFile, session: str | None
             # What could not be opened may well be sound.
             verdict = "not read" if isinstance(recovered.error, Failed) else "lost"
             return paint.join(paint.red(verdict), f"  {_failure(recovered.error, recovered.path)}")
-        return paint.join(paint.red("lost"), f"  {_path_name(recovered.path)}: nothing in it is complete")
-    verdict = paint.green("whole") if recovered.whole else paint.yellow("recovered")
+        return paint.join(paint.red("lost"), f"  {_path_name(recovered.path)}: no field in it is complete")
+    verdict = paint.green("intact") if recovered.whole else paint.yellow("recovered")
     lines = [paint.join(verdict, f"  {_path_name(recovered.path)} ", paint.dim(f"({format_name})"))]
     if not quiet:
         lines += [paint.plain(f"  {line}") for line in _recovered_details(recovered)]

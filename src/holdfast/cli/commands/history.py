@@ -304,7 +304,7 @@ def delete(call: Call) -> None:
         unfinished = needs_force(call.keeper, session.state())
         goal = session.document().goal
         answer = call.ask(
-            f"{goal!r} is unfinished ({session.document().status}). Delete it permanently all the same? Type yes:"
+            f"{goal!r} is unfinished ({session.document().status}). Delete it permanently anyway? Type yes:"
             if unfinished
             else f"Delete {goal!r} permanently? Type yes:"
         )

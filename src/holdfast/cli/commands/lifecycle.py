@@ -97,7 +97,7 @@ def resume(call: Call) -> None:
 
 
 def _resume_others(call: Call, current: SessionHandle) -> None:
-    """A person who comes back to a terminal comes back to everything that they paused in this work tree."""
+    """Resume the other sessions that the person paused in this work tree."""
     for other in call.keeper.open_sessions() if call.keeper.conversation is None else ():
         if other.id == current.id or call.keeper.is_read_only(other.id):
             continue
@@ -161,7 +161,7 @@ def _confirms_file(call: Call, file: ProjectFile, reason: str) -> bool:
     if call.parsed.globals.yes:
         return True
     question = (
-        f"{file.shell_path} holds a session ({shorten(file.goal or '', 60)!r}), but {reason}. Go on with it? [y/N]"
+        f"{file.shell_path} holds a session ({shorten(file.goal or '', 60)!r}), but {reason}. Continue it? [y/N]"
     )
     return (call.ask(question) or "").lower() in ("y", "yes")
 
@@ -222,7 +222,9 @@ def _resume_session(
     for sentence in notes:
         call.note(sentence)
     for difference in resumed.differences:
-        call.note(f"This place differs: {difference.detail}." + (f"\n  {difference.fix}" if difference.fix else ""))
+        call.note(
+            f"This work tree differs: {difference.detail}." + (f"\n  {difference.fix}" if difference.fix else "")
+        )
 
 
 def _mirror_file(call: Call, file: ProjectFile, session: SessionHandle, before: SessionHandle | None) -> list[str]:

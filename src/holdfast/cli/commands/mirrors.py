@@ -118,7 +118,7 @@ def cycle(call: Call) -> None:
     existing = None if path is None or start is not None or weeks is not None else cycle.read_section(path)
     if existing is not None:
         start, weeks = existing
-    current = cycle.cycle(call.keeper, start=start, weeks=weeks, begins_there=existing is not None, at=call.at)
+    current = cycle.cycle(call.keeper, start=start, weeks=weeks, start_is_first_day=existing is not None, at=call.at)
     if path is not None:
         cycle.write_section(path, current)
     if call.json:

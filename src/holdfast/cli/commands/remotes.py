@@ -29,8 +29,8 @@ _MAX_CODE_LENGTH = 1000
 _STATUSES = {
     "member": "this device belongs to the vault", "pending": "this device waits for approval",
     "reader": "this device only reads", "removed": "this device was removed",
-    "other-keys": "this device has new keys, and the vault knows it by others",
-    "no-keys": "this device's keys are gone",
+    "other-keys": "this device has new keys; the vault knows its old ones",
+    "no-keys": "this device's keys are missing",
 }  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def _recovery_code(call: Call) -> str:
 def _paint_added(paint: Paint, added: AddedRemote, fingerprint: str, *, recovered: bool) -> Painted:
     name = paint.bold(added.remote.name)
     if added.outcome == "founded":
-        first = paint.join(paint.green("Founded a vault"), " at ", name)
+        first = paint.join(paint.green("Created a vault"), " at ", name)
     elif added.outcome == "asked":
         first = paint.join(paint.green("Asked to join the vault"), " at ", name)
     else:
@@ -176,7 +176,7 @@ def _remote_document(status: RemoteStatus) -> dict[str, object]:
 
 
 def _paint_remotes(paint: Paint, statuses: Sequence[RemoteStatus], now: int) -> Painted:
-    from holdfast.sync.remote_list import rejoining
+    from holdfast.sync.remote_list import rejoin_commands
     from holdfast.sync.remotes.index import caveat
 
     if not statuses:
@@ -191,12 +191,10 @@ def _paint_remotes(paint: Paint, statuses: Sequence[RemoteStatus], now: int) -> 
         if status.remote.kind == "vault":
             lines.append(paint.join("  ", paint.dim(status.words)))
         if status.waiting:
-            pending = (
-                f"{count(status.waiting, 'earlier session')} held back: holdfast remote confirm {status.remote.name}"
-            )
-            lines.append(paint.join("  ", paint.yellow(pending)))
+            pending = f"{count(status.waiting, 'earlier session')} not sent until you confirm the vault: "
+            lines.append(paint.join("  ", paint.yellow(f"{pending}holdfast remote confirm {status.remote.name}")))
         if status.status == "other-keys":
-            lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoining(status.remote)}")))
+            lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoin_commands(status.remote)}")))
         if (warning := caveat(status.remote.url)) is not None:
             lines += [paint.join("  ", paint.yellow(line)) for line in wrap(warning, paint.width - 2)]
         if status.error:
@@ -349,7 +347,7 @@ def conflicts(call: Call) -> None:
         current = call.keeper.current(at=call.at) if reference is None else None
         session_argument = "" if current is not None else f" {session.id[:8]}"
         resolve = f"holdfast resolve {unresolved[0]} --take N{session_argument}"
-        call.note(f"Choose with: {resolve}. To go on separately: holdfast fork{session_argument}")
+        call.note(f"Choose with: {resolve}. To continue separately: holdfast fork{session_argument}")
     elif reference is None and call.at is None and not call.json:
         others = [f"holdfast conflicts {name[:8]}" for name in sessions_with_conflicts(call.keeper)[:_MAX_SESSIONS]]
         if others:
@@ -366,7 +364,7 @@ def _paint_conflict(paint: Paint, disagreement: ShownConflict, clock: Clock) -> 
     lines: list[str] = [paint.cut(paint.join(paint.bold(conflict.id), "  ", conflict.field, "  ", word), paint.width)]
     values = zip(conflict.values, disagreement.sides, disagreement.devices, strict=True)
     for number, (item, side, device) in enumerate(values, start=1):
-        mark = ("stands" if conflict.chosen is None else "chosen") if number == disagreement.stands else ""
+        mark = ("in effect" if conflict.chosen is None else "chosen") if number == disagreement.stands else ""
         source = f"{device}, {clock.ago(item.at)}" + (_side_text(side) if side else "")
         lines.append(
             paint.cut(paint.join(f"  {number}. {_value_text(item.value)}", paint.green(f"  {mark}" if mark else "")),

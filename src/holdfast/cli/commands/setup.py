@@ -127,7 +127,7 @@ def _ask_which(call: Call, setups: list[AgentSetup], ready: list[str]) -> list[s
     elif any(setup.connected for setup in setups):
         return []  # everything that is here is connected
     else:
-        question = "No agent was detected. Connect one all the same? [names, or Enter for none]"
+        question = "No agent was detected. Connect one anyway? [names, or Enter for none]"
     while True:
         words = _read_answer(call, question).replace(",", " ").lower().split()
         if words in ([], ["y"], ["yes"]):

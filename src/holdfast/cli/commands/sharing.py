@@ -73,7 +73,7 @@ def _expires(call: Call) -> int | None:
             moment = _end_of_day(text) if _DAY.fullmatch(text) else call.moment(text) or 0
         except Invalid:
             raise Invalid(
-                f"--expires: {quoted(text)} is neither a length of time nor a time",
+                f"--expires: expected a duration or a time, got {quoted(text)}",
                 hint="Write it as 7d, 12h, 30m or 2w, as a day such as 2027-01-31, or as RFC 3339.",
             ) from None
     if moment > LATEST:
@@ -182,7 +182,7 @@ def _choose_offer(call: Call, offers: Offers) -> str | None:
 
 def _paint_offers(paint: Paint, offers: Sequence[Offer], clock: Clock) -> Painted:
     if not offers:
-        return paint.dim("Nobody offers you a session here.")
+        return paint.dim("No session is offered to you here.")
     lines: list[str] = []
     for offer in offers:
         how = "to read and write" if offer.writes else "to read"
@@ -198,7 +198,7 @@ def _paint_offers(paint: Paint, offers: Sequence[Offer], clock: Clock) -> Painte
         lines.append(paint.join("  from ", who))
         lines.append(paint.join("  ", paint.dim(offer.fingerprint)))
         if offer.revoked:
-            lines.append(paint.join("  ", paint.yellow("You have stopped sharing something with them.")))
+            lines.append(paint.join("  ", paint.yellow("You revoked a share with this sender earlier.")))
         if offer.taken:
             lines.append(paint.join("  ", paint.yellow("You have a session with this id: it cannot be accepted.")))
     return Painted("\n".join(lines))

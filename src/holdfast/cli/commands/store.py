@@ -273,7 +273,7 @@ def _paint_copy(paint: Paint, result: store_admin.MoveResult) -> Painted:
 def _note_how_to_switch(call: Call, own_home: Home, result: store_admin.MoveResult) -> None:
     target = result.target
     command = "unset HOLDFAST_STORE" if target.path == own_home.store else _switch_command(target)
-    call.note(f"To go on there: {command}")
+    call.note(f"To use it: {command}")
     if isinstance(target, PostgresAddress) and target.hides:
         call.note("Its password belongs in ~/.pgpass, not in this command.")
     agents = store_admin.connected_agents(own_home)
@@ -344,8 +344,8 @@ def restore(call: Call) -> int:
     if erasing:
         sessions = ", ".join(f"{copied.session[:8]} ({shorten(copied.goal or '', 60)})" for copied in erasing)
         question = (
-            f"The backup deletes, erases or displaces something in {sessions}, or has events of your devices. "
-            "Apply that here, too? Type yes:"
+            f"The backup deletes, erases or replaces data in {sessions}, or adds events of your devices. "
+            "Apply that too? Type yes:"
         )
         if call.ask(question) == "yes":
             erased = call.keeper.restore(path, erase=True)

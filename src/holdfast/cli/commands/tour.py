@@ -77,7 +77,7 @@ def tour(call: Call) -> int:
     return tour.print_summary(monotonic() - began)
 
 
-# ── the walk ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── the steps ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _run_steps(tour: Tour) -> None:
@@ -434,7 +434,7 @@ class Tour:
 
 
 def _environment(environ: Mapping[str, str], paint: Paint) -> dict[str, str]:
-    """Nobody's settings, of Holdfast or git; output as wide and as coloured as ours."""
+    """No settings of Holdfast or git; output as wide and as coloured as ours."""
     variables = {name: value for name, value in environ.items() if not name.startswith(("HOLDFAST_", "GIT_"))}
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
         variables.pop(name, None)

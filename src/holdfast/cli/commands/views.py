@@ -53,7 +53,7 @@ def status(call: Call) -> None:
     state = session.state(at=at)
     document = session.described(state, now)
     others = _other_sessions(call, state) if at is None and reference == "@" else []
-    agents, ended = _ended_silently(state, document) if at is None else (frozenset[str](), [])
+    agents, ended = _ended_without_report(state, document) if at is None else (frozenset[str](), [])
     silent = _ended_sentences(document, agents, ended)
     extra: dict[str, object] = {"others": others} if others else {}
     answer = {"session": document, **extra, **_with_notes([*call.keeper.notices, *files, *silent])}
@@ -88,7 +88,7 @@ def _with_notes(notes: list[str]) -> dict[str, list[str]]:
     return {"notes": notes} if notes else {}
 
 
-def _ended_silently(state: State, document: Session) -> tuple[frozenset[str], list[str]]:
+def _ended_without_report(state: State, document: Session) -> tuple[frozenset[str], list[str]]:
     """The agents and the conversations that ended without a report."""
     if not document.agents and all(native.closed_at is not None for native in state.native.values()):
         return frozenset(), []
@@ -116,7 +116,7 @@ def _deleted_elsewhere(call: Call) -> str | None:
     return f"Session {session[:8]}, which was the current one here, was deleted on {device}."
 
 
-def _last_disputed(call: Call) -> str | None:
+def _last_session_with_conflicts(call: Call) -> str | None:
     """The session this work tree was at last, if it was finished elsewhere and not all devices agree on it."""
     from holdfast.sessions.conflicts import latest_session_here
 
@@ -130,7 +130,7 @@ def _no_session(call: Call, paint: Paint, files: list[str]) -> Painted:
     from holdfast.workspace import projects
 
     lines = [paint.join("No session is in progress here. Start one: ", paint.bold("holdfast start GOAL"))]
-    disputed = _last_disputed(call) if call.at is None else None
+    disputed = _last_session_with_conflicts(call) if call.at is None else None
     if disputed is not None:
         lines.append(
             paint.join("The last one here has open conflicts: ", paint.bold(f"holdfast conflicts {disputed}"))
@@ -147,7 +147,7 @@ def _no_session(call: Call, paint: Paint, files: list[str]) -> Painted:
         document = latest.document()
         ago = Clock(call.keeper.now()).ago(document.updated_at)
         lines += [
-            paint.join("Or go on with the latest: ", paint.bold("holdfast continue")),
+            paint.join("Or continue the latest: ", paint.bold("holdfast continue")),
             paint.cut(paint.join("  ", paint.dim(f"{latest.id[:8]}, {ago}  "), document.goal), paint.width),
         ]
     lines += [paint.plain(sentence, lines=True) for sentence in files]
@@ -311,7 +311,7 @@ def watch(call: Call) -> None:
 
 
 def _set_agent_dirs(call: Call, keeper: Keeper) -> None:
-    """A keeper for a long life, that knows where agents keep their things."""
+    """Give a long-running keeper the directories of agent programs."""
     keeper.agent_dirs = call.agent_dirs(keeper)
 
 
@@ -347,7 +347,7 @@ def _paint_cards(call: Call, paint: Paint, cards: Sequence[SessionCard], *, alon
     columns = [
         Column("Session"), Column("Goal", weight=4, min_width=16), Column("Status"), Column("Done", "right"),
         Column("Worked", "right"), Column("Project", weight=1, min_width=8, max_width=24),
-        Column("Waits for you", weight=3),
+        Column("Waiting for you", weight=3),
     ]  # fmt: skip
     rows: list[list[str]] = [
         [paint.bold(card.session.id[:8]), card.session.goal, status_word(paint, card.session),

@@ -350,7 +350,7 @@ def file(call: Call) -> None:
 
 
 def relative_path(path: str, root: str) -> str:
-    """The path relative to the project: people name files from where they stand."""
+    """The path relative to the project: people give paths relative to their working directory."""
     if not os.path.isabs(path) and not os.path.lexists(path) and not _is_deleted_file(path, root):
         return path  # as a program names it: relative to the project
     full = os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(path))), os.path.basename(path))

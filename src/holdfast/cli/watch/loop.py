@@ -1,4 +1,7 @@
-"""The event loop of `holdfast watch`: keys, changes and redrawing."""
+"""The event loop of `holdfast watch`: keys, changes and redrawing.
+
+What keys do to a session runs in a thread, so that keys are handled meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.cli.paint import Paint, Painted
-from holdfast.cli.watch.actions import BackgroundCall, syncs_first
 from holdfast.cli.watch.data import WatchData
 from holdfast.cli.watch.keys import KeyReader
-from holdfast.cli.watch.scene import ActionResult, KeyAction, Scene, handle_key, time_passes
+from holdfast.cli.watch.scene import ActionResult, KeyAction, Scene, handle_key, is_clock_running
 from holdfast.cli.watch.view import frame
-from holdfast.core.errors import HoldfastError, Interrupted
-from holdfast.core.wording import open_pause
+from holdfast.core.errors import HoldfastError, Interrupted, Unreachable
+from holdfast.core.wording import count, open_pause
 from holdfast.keeper.change_feed import ChangeFeed, Changes
 from holdfast.machine.command import signal_name
 from holdfast.machine.terminal import Terminal, own_terminal
 from holdfast.machine.wall import monotonic
+from holdfast.sessions.work_trees import workspace_of_session
+from holdfast.workspace.unit import explain_outage
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
+    from holdfast.keeper.session import SessionHandle
 
 
 class Screen:
@@ -201,7 +206,7 @@ class _Loop:
             self._show_message(_failed(error))
             return
         self._running, self._wait_message = self._start(action), _WAITING
-        if syncs_first(self._data.keeper, action):
+        if _syncs_first(self._data.keeper, action):
             self._wait_message = _SYNCING
             self._show_message(_SYNCING)
             self._draw()
@@ -267,7 +272,7 @@ class _Loop:
 
     def _next_tick(self, began: float) -> float | None:
         card = self._scene.card
-        if card is None or not time_passes(card):
+        if card is None or not is_clock_running(card):
             return None
         now = monotonic()
         time = card.session.time
@@ -294,6 +299,80 @@ class _Loop:
         self._draw_seconds = monotonic() - began
         if changed:
             self._terminal.write(changed)
+
+
+def _act(keeper: Keeper, action: KeyAction, prepare: Callable[[Keeper], None]) -> str:
+    """Run the action and return sentences to show. `prepare` sets what only the surface knows."""
+    keeper = workspace_of_session(keeper, action.session)
+    prepare(keeper)
+    sentences = _run_verb(keeper.session(action.session), action)
+    return " ".join([*sentences, *keeper.take_notices()])
+
+
+def _syncs_first(keeper: Keeper, action: KeyAction) -> bool:
+    """Whether the action takes a while, because it syncs with other devices first."""
+    return action.verb == "resume" and os.path.lexists(keeper.home.remotes)
+
+
+def _run_verb(session: SessionHandle, action: KeyAction) -> list[str]:
+    name = session.id[:8]
+    if action.verb == "note":
+        session.note(action.text)
+        return [f"Noted in {name}."]
+    if action.verb == "pause":
+        session.pause(action.text.strip() or None)
+        return [f"Paused {name}."]
+    return _resume(session, name)
+
+
+def _resume(session: SessionHandle, name: str) -> list[str]:
+    sync_notes = session.keeper.sync_first()
+    resumed = session.resume()
+    lost = len(resumed.interrupted)
+    sentences = [f"Resumed {name}" + (f"; {count(lost, 'agent was', 'agents were')} interrupted." if lost else ".")]
+    sentences += [f"This work tree differs: {difference.detail}." for difference in resumed.differences]
+    return [*sentences, *sync_notes]
+
+
+class BackgroundCall:
+    """An action that runs in a thread; calls `wake` when it ends."""
+
+    def __init__(
+        self,
+        open_keeper: Callable[[], Keeper],
+        action: KeyAction,
+        prepare: Callable[[Keeper], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self.action = action
+        self._open, self._prepare, self._wake = open_keeper, prepare, wake
+        self._result = ""
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        # A daemon thread, so that the person can leave: the store records an action as a whole or not at all.
+        threading.Thread(target=self._run, name="action", daemon=True).start()
+
+    def ended(self, seconds: float = 0.0) -> bool:
+        """Whether it has ended; waits at most this long."""
+        return self._ended.wait(seconds)
+
+    def result(self) -> str:
+        """The sentences to show; raises the error of an action that failed."""
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def _run(self) -> None:
+        try:
+            with self._open() as keeper:
+                try:
+                    self._result = _act(keeper, self.action, self._prepare)
+                except Unreachable as error:
+                    raise explain_outage(keeper, error) from None
+        except BaseException as error:  # noqa: BLE001 (raised by `result`, where it can be shown)
+            self._error = error
+        self._ended.set()
+        self._wake()
 
 
 def _failed(error: HoldfastError) -> ActionResult:

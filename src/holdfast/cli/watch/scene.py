@@ -69,7 +69,7 @@ class Scene(NamedTuple):
         return self._replace(chosen=None if card is None else card.session.id)
 
 
-def time_passes(card: SessionCard) -> bool:
+def is_clock_running(card: SessionCard) -> bool:
     """Whether its time is seen to pass: someone works, a person or an agent."""
     session = card.session
     if session.ended_at is not None:

@@ -24,7 +24,7 @@ from holdfast.conversations.backfill.events import (
     make_part,
     project_path,
 )
-from holdfast.conversations.details import describe, is_news, mark_of, share, with_our_counts
+from holdfast.conversations.details import describe, differs_from_state, key_suffix, own_share, with_our_counts
 from holdfast.conversations.ingest.routing import name_after_title, placeholder
 from holdfast.conversations.signals import Edited, Prompted
 from holdfast.core import agents, tasks, view
@@ -258,12 +258,12 @@ class TranscriptRecorder:
         others = [state for state in (*linked, *own) if state.session != latest.session]
         updated = self._ws.recorder.prepare(self._unshared_details(transcript, others))
         assert isinstance(updated, ConversationUpdated)
-        if is_news(latest, updated) and not self._ws.is_read_only(latest.session):
+        if differs_from_state(latest, updated) and not self._ws.is_read_only(latest.session):
             transaction.record(latest.session, Draft(updated, latest.updated_at, transcript.agent))
 
     def _unshared_details(self, transcript: Transcript, others: Iterable[State]) -> ConversationUpdated:
         """The details from the transcript, without what these sessions have."""
-        return share(
+        return own_share(
             describe(transcript), with_our_counts(self._ws, others, transcript.agent, transcript.conversation)
         )
 
@@ -311,7 +311,7 @@ class TranscriptRecorder:
         rest += content.events
         if counted:
             updated = self._unshared_details(transcript, (transaction.state(name) for name in chain[:-1]))
-            rest.append(KeyedEvent(content.ended, updated, mark_of(updated)))
+            rest.append(KeyedEvent(content.ended, updated, key_suffix(updated)))
         reported = any(name is not None and name.startswith(_HOOK_KEYS) for name in known)
         # Where hooks report the session, they also report its end.
         if not reported and (moved_to is not None or self._now - content.ended > self._join):

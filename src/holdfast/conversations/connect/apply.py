@@ -100,7 +100,7 @@ def connect(
     """
     names = list(dict.fromkeys(agents))
     for name in names:
-        _refuse_in_vain(name, scope, server=server)
+        _refuse_without_effect(name, scope, server=server)
     ws.home.prepare()
     connections = Connections(ws.home.path)
     with locked(connections.lock, purpose="connect"):
@@ -122,7 +122,7 @@ def connect(
         return done
 
 
-def _refuse_in_vain(name: str, scope: Scope, *, server: bool) -> None:
+def _refuse_without_effect(name: str, scope: Scope, *, server: bool) -> None:
     """Refuse an agent that only takes the MCP server, if that is not wanted or not installed."""
     called_by_people = title(name)
     if name not in MCP_ONLY:
@@ -131,7 +131,7 @@ def _refuse_in_vain(name: str, scope: Scope, *, server: bool) -> None:
         raise Invalid(f"{called_by_people} has no project settings", hint=f"holdfast connect {name}")
     if not server:
         raise Invalid(f"{called_by_people} takes nothing but the MCP server", hint="Leave out --no-mcp.")
-    if not install.can_serve():
+    if not install.mcp_is_installed():
         raise Failed(f"{called_by_people} takes nothing but the MCP server, which is not installed", hint=_EXTRA)
 
 
@@ -141,15 +141,15 @@ def _plan(
     home = ws.home.path
     project = places.project if scope == "project" else None
     if name not in MCP_ONLY:
-        _refuse_twice(ws, places, connections, name, scope)
+        _refuse_connected(ws, places, connections, name, scope)
     connection = connections.of(name, scope, project)
     if connection is None:
         came_with_project = scope == "project" and detect.connected_through(home, places, name) == scope
         connection = AgentConnection(agent=name, scope=scope, project=project, came_with_project=came_with_project)
-    whose = detect.all_ours(home, scope)
-    with_server = server and install.can_serve()
+    whose = detect.entry_test(home, scope)
+    with_server = server and install.mcp_is_installed()
     # The server is not registered twice.
-    theirs = detect.by_hand(home, places, name, scope) if with_server else None
+    theirs = detect.manual_server(home, places, name, scope) if with_server else None
     changes = detect.changes(home, places, name, scope, with_server=with_server and theirs is None)
     made = {name for other in connections.all() for file in other.files for name in file.made}
     planned = [
@@ -234,10 +234,10 @@ def _other_status_line(home: str, planned: list[FilePlan]) -> bool:
         decoded(settings.after or b"", settings.recorded.path), settings.recorded.path
     )
     command = file_plan.at_path(data, ("statusLine", "command"))
-    return not (isinstance(command, str) and detect.ours(home)(command))
+    return not (isinstance(command, str) and detect.hook_test(home)(command))
 
 
-def _refuse_twice(ws: Workspace, places: AgentDirs, connections: Connections, name: str, scope: Scope) -> None:
+def _refuse_connected(ws: Workspace, places: AgentDirs, connections: Connections, name: str, scope: Scope) -> None:
     """Refuse to connect an agent twice: it would report everything twice."""
     program = title(name)
     way = detect.connected_through(ws.home.path, places, name)
@@ -278,8 +278,8 @@ def is_installed(home: str, connection: AgentConnection) -> bool:
     """Whether the hooks of a remembered connection (or the server, for an agent that only takes that) are still in
     its files.
     """
-    ours = detect.all_ours(home, connection.scope) if connection.agent in MCP_ONLY else detect.ours(home)
-    return any(ours(line) for file in connection.files for line in detect.lines(file.path, connection.project))
+    ours = detect.entry_test(home, connection.scope) if connection.agent in MCP_ONLY else detect.hook_test(home)
+    return any(ours(line) for file in connection.files for line in detect.commands_in(file.path, connection.project))
 
 
 # ── all or nothing ─────────────────────────────────────────────────────────────────────────────────────

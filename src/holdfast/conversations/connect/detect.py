@@ -15,7 +15,7 @@ from holdfast.conversations.connect.agent_settings import SettingsChange, settin
 from holdfast.conversations.connect.file_plan import Ours, at_path, decoded, editing, read_current
 from holdfast.conversations.connect.registry import ConnectedFile, Connections
 from holdfast.conversations.hooks import script
-from holdfast.conversations.hooks.install import can_serve
+from holdfast.conversations.hooks.install import mcp_is_installed
 from holdfast.core.canonical import digest
 from holdfast.core.errors import HoldfastError
 from holdfast.machine import files
@@ -41,7 +41,7 @@ class McpRegistration(NamedTuple):
     by_hand: str | None = None
 
 
-class ByHand(NamedTuple):
+class ManualServer(NamedTuple):
     """An entry for our MCP server that a person wrote."""
 
     path: str
@@ -86,7 +86,7 @@ class AgentSetup(NamedTuple):
 def find(ws: Workspace, places: AgentDirs) -> list[AgentSetup]:
     """All agents that Holdfast supports, in their usual order."""
     created = _created_paths(ws)
-    return [look(ws, places, name, created) for name in CONNECTABLE]
+    return [inspect_agent(ws, places, name, created) for name in CONNECTABLE]
 
 
 def _created_paths(ws: Workspace) -> set[str]:
@@ -107,7 +107,7 @@ def _is_untouched(file: ConnectedFile, project: str | None) -> bool:
     return not file.existed and digest(read_current(file.path, project) or b"") == file.wrote
 
 
-def look(ws: Workspace, places: AgentDirs, name: str, created: Container[str] = ()) -> AgentSetup:
+def inspect_agent(ws: Workspace, places: AgentDirs, name: str, created: Container[str] = ()) -> AgentSetup:
     wired = settings_of(name)
     path = places.environ.get("PATH", "")
     programs = (which(program, path=path) for program in wired.programs)
@@ -123,7 +123,7 @@ def look(ws: Workspace, places: AgentDirs, name: str, created: Container[str] = 
         where,
         way in SCOPES and not script_exists(ws.home.path),
         registered(ws.home.path, places, name),
-        name not in MCP_ONLY or can_serve(),
+        name not in MCP_ONLY or mcp_is_installed(),
     )
     if not setup.is_here and way is None:
         return setup  # obstacles only matter for installed agents
@@ -148,16 +148,16 @@ def obstacles(places: AgentDirs, name: str, scope: Scope) -> tuple[str, ...]:
         return (f"Its settings could not be read ({type(error).__name__}: {error}).",)
 
 
-def ours(home: str) -> Ours:
+def hook_test(home: str) -> Ours:
     """A test whether a command line calls the hook script of this home, or of the home of the person who runs it."""
     return lambda line: script.is_call(line) and script.home_of(line) in (None, home)
 
 
-def all_ours(home: str, scope: Scope) -> Ours:
+def entry_test(home: str, scope: Scope) -> Ours:
     """A test whether a text in the files of a scope is our hook or server. In the user's scope that includes entries
     whose script no longer exists; in a project's, the shared server entry.
     """
-    hooked = ours(home)
+    hooked = hook_test(home)
 
     def known(text: str) -> bool:
         if scope == "project":
@@ -196,10 +196,10 @@ def installed_entries(home: str, places: AgentDirs, name: str) -> tuple[Way | No
     if name in MCP_ONLY:
         served = registered(home, places, name)
         return (None, ()) if served is None else (served.scope, (served.path,))
-    known = ours(home)
+    known = hook_test(home)
     for scope in SCOPES:
         hooked = _hooks(home, places, name, scope)
-        where = tuple(change.path for change in hooked if any(map(known, lines(change.path, change.project))))
+        where = tuple(change.path for change in hooked if any(map(known, commands_in(change.path, change.project))))
         if where:
             return scope, where
     plugin = plugin_at(places) if name == "claude" else None
@@ -209,7 +209,7 @@ def installed_entries(home: str, places: AgentDirs, name: str) -> tuple[Way | No
 def leftovers(home: str, places: AgentDirs, name: str) -> Iterator[Leftover]:
     for scope in SCOPES:
         for change in changes(home, places, name, scope):
-            for other in dict.fromkeys(_home_of(line) for line in lines(change.path, change.project)):
+            for other in dict.fromkeys(_home_of(line) for line in commands_in(change.path, change.project)):
                 if other is not None and other != home:
                     yield Leftover(change.path, other, not os.path.lexists(script_path(other)), scope)
 
@@ -221,7 +221,7 @@ def registered(home: str, places: AgentDirs, name: str) -> McpRegistration | Non
         call = "" if change is None else installed_server(change)
         is_ours = mcp_entry.is_shared(call) if scope == "project" else mcp_entry.home_of(call) == home
         if change is None or not is_ours:
-            theirs = by_hand(home, places, name, scope)
+            theirs = manual_server(home, places, name, scope)
             if theirs is None:
                 continue
             missing = _first_missing(places, [theirs.program])
@@ -243,17 +243,17 @@ def _first_missing(places: AgentDirs, programs: list[str]) -> str | None:
     return next((program for program, is_there in zip(programs, are_installed, strict=True) if not is_there), None)
 
 
-def by_hand(home: str, places: AgentDirs, name: str, scope: Scope) -> ByHand | None:
+def manual_server(home: str, places: AgentDirs, name: str, scope: Scope) -> ManualServer | None:
     """A person's own entry for our server, under any name, if there is none of ours."""
     change = server(home, places, name, scope)
-    if change is None or all_ours(home, scope)(installed_server(change)):
+    if change is None or entry_test(home, scope)(installed_server(change)):
         return None
     data = read(change.path, change.project)
     for entry in change.entries:
         servers = at_path(data, entry.at[:-1]) if mcp_entry.call_of(entry.value) else None
         for called, item in servers.items() if isinstance(servers, dict) else ():
             if mcp_entry.by_hand(mcp_entry.call_of(item)):
-                return ByHand(change.path, called, mcp_entry.program(mcp_entry.call_of(item)))
+                return ManualServer(change.path, called, mcp_entry.program(mcp_entry.call_of(item)))
     return None
 
 
@@ -311,7 +311,7 @@ def _placed(change: SettingsChange, places: AgentDirs, scope: Scope) -> Settings
     return change._replace(project=places.project) if scope == "project" else change
 
 
-def lines(path: str, project: str | None) -> list[str]:
+def commands_in(path: str, project: str | None) -> list[str]:
     """The texts of a file that may be command lines of ours; none if it cannot be read."""
     try:
         data = read_current(path, project)

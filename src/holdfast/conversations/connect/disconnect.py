@@ -72,7 +72,7 @@ def _forget_store(ws: Workspace, places: AgentDirs, connections: Connections) ->
 
 def with_kept_entries(home: str, places: AgentDirs, connected: ConnectResult) -> ConnectResult:
     """Add notes on entries that are the person's own and stay."""
-    stays = [detect.by_hand(home, places, connected.agent, scope) for scope in detect.SCOPES]
+    stays = [detect.manual_server(home, places, connected.agent, scope) for scope in detect.SCOPES]
     notes = tuple(_KEPT_ENTRY.format(theirs.path, theirs.name) for theirs in stays if theirs is not None)
     return connected._replace(notes=(*connected.notes, *(words for words in notes if words not in connected.notes)))
 
@@ -84,7 +84,7 @@ def _removed_settings(planned: list[FilePlan]) -> tuple[str, ...]:
 
 
 def plan_disconnect(home: str, connection: AgentConnection) -> tuple[AgentConnection, list[FilePlan]]:
-    whose = detect.all_ours(home, connection.scope)
+    whose = detect.entry_test(home, connection.scope)
     return connection, [
         file_plan.plan_disconnect(recorded, whose, connection.project) for recorded in reversed(connection.files)
     ]
@@ -109,7 +109,7 @@ def remove_unrecorded(ws: Workspace, places: AgentDirs, name: str) -> ConnectRes
     planned: list[FilePlan] = []
     notes: tuple[str, ...] = ()
     for scope in detect.SCOPES:
-        whose = detect.all_ours(home, scope)
+        whose = detect.entry_test(home, scope)
         for change in detect.changes(home, places, name, scope):
             step = file_plan.plan_removal(change, whose)
             if step is not None:

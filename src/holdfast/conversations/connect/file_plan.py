@@ -22,7 +22,7 @@ from holdfast.core.errors import Conflict, HoldfastError
 from holdfast.core.times import HOUR, file_stamp
 from holdfast.machine import files
 from holdfast.machine.files import free_name
-from holdfast.machine.private_paths import refuse_others
+from holdfast.machine.private_paths import refuse_other_users
 
 What = Literal["created", "edited", "unchanged", "restored", "removed", "set aside"]
 _WHAT: Final = "the agent's settings"
@@ -45,7 +45,7 @@ class FilePlan(NamedTuple):
     def target(self) -> str:
         """The real path. Links in the user's scope are followed; in a project's, only those that stay within it."""
         path = self.recorded.path
-        return os.path.realpath(path) if self.project is None else refuse_others(path, self.project)
+        return os.path.realpath(path) if self.project is None else refuse_other_users(path, self.project)
 
 
 def read_current(path: str, project: str | None) -> bytes | None:
@@ -60,7 +60,7 @@ def read_current(path: str, project: str | None) -> bytes | None:
 def plan_connect(change: SettingsChange, recorded: ConnectedFile | None, ours: Ours) -> FilePlan:
     """Plan to apply a change to its file; `recorded` is what the registry says of the file."""
     if change.project is not None:
-        refuse_others(change.path, change.project)
+        refuse_other_users(change.path, change.project)
     before = read_current(change.path, change.project)
     step = _own(change, recorded, before) if change.content is not None else _shared(change, recorded, before, ours)
     step = step._replace(project=change.project)
@@ -217,7 +217,7 @@ def missing_directories(path: str) -> list[str]:
 def plan_disconnect(recorded: ConnectedFile, ours: Ours, project: str | None) -> FilePlan:
     """Plan to remove our entries: restores the original bytes, if the file has no other changes."""
     if project is not None:
-        refuse_others(recorded.path, project)
+        refuse_other_users(recorded.path, project)
     before = read_current(recorded.path, project)
     return _without_us(recorded, ours, before)._replace(project=project)
 

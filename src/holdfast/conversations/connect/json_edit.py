@@ -121,9 +121,9 @@ def _only_ours(document: JsonText, node: JsonNode, ours: Ours) -> bool:
 # ── taking out ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _without(text: str, *things: tuple[JsonNode, int]) -> str:
+def _without(text: str, *items: tuple[JsonNode, int]) -> str:
     """The text without these items, at most one per container."""
-    for start, end in sorted((cut for node, index in things for cut in _cut_span(text, node, index)), reverse=True):
+    for start, end in sorted((cut for node, index in items for cut in _cut_span(text, node, index)), reverse=True):
         text = text[:start] + text[end:]
     return text
 

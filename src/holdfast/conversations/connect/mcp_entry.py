@@ -106,14 +106,14 @@ _SCRIPT: Final = r"""#!/bin/sh
 # Holdfast's MCP server, made by `holdfast connect` for the Holdfast that ran then.
 python=@python@
 if [ ! -x "$python" ] || [ ! -e @package@ ]; then
-  echo "holdfast: the Holdfast that was connected here is gone; run holdfast connect again" >&2
+  echo "holdfast: the installation that this agent was connected to no longer exists: run holdfast connect" >&2
   exit 1
 fi
 exec "$python" -P @serving@
 """
 
 # With -P: modules in the project's directory must never be imported.
-_PYTHON: Final = '''"""Made by `holdfast connect`: Holdfast's MCP server, for the home this stands in."""
+_PYTHON: Final = '''"""Holdfast's MCP server for this home; made by `holdfast connect`."""
 
 import os
 import sys

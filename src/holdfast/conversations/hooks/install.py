@@ -43,7 +43,7 @@ def installation(home: str) -> script.ScriptSetup:
     return script.ScriptSetup(home, os.path.abspath(sys.executable), tuple(paths), package, url)
 
 
-def can_serve() -> bool:
+def mcp_is_installed() -> bool:
     """Whether the MCP server would start: its extra is installed. Nothing of it is loaded."""
     spec = find_spec(_MCP_LIBRARY)
     return spec is not None and spec.origin is not None

@@ -92,7 +92,7 @@ def _remind(ws: Workspace, event: HookEvent) -> HookAnswer:
     limits = [announcement_mark(state, line) for line in LIMITS if line in due or was_announced(state, line)]
     ws.recorder.record(session, lambda _: [ExtraKept(name=ANNOUNCED, value=[*limits, *resume_marks])])
     sentences = (
-        [f"The clock runs again: the session was paused for {format_duration(ended.length)}."]
+        [f"Working time is counted again: the session was paused for {format_duration(ended.length)}."]
         if ended and resumed
         else []
     )

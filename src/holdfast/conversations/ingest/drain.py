@@ -63,10 +63,10 @@ def drain(ws: Workspace, *, patience: float) -> None:
     """Record waiting payloads. Once the store is open, never raises for a bad payload or a busy store."""
     if ws.address.path is None:
         ws.store()
-    waiting = for_this_store(ws, spool.list_entries(ws.home.path))
+    waiting = payloads_for_this_store(ws, spool.list_entries(ws.home.path))
     while waiting:
         _drain_batch(ws, waiting[:_MAX_BATCH], patience)
-        remaining = for_this_store(ws, spool.list_entries(ws.home.path))
+        remaining = payloads_for_this_store(ws, spool.list_entries(ws.home.path))
         if len(waiting) <= _MAX_BATCH or len(remaining) >= len(waiting):
             return  # the rest is new, or cannot be recorded now
         waiting = remaining
@@ -123,7 +123,7 @@ def _record_deferred(ws: Workspace, entry: spool.SpoolEntry, patience: float) ->
     try:
         later = run_deferred.read(entry)
         if later.store == ws.address.key:  # one for another store waits for a process that uses it
-            run_deferred.take_in(ws, later, patience)
+            run_deferred.record_deferred(ws, later, patience)
             spool.remove_entries([entry])
     except Unreachable as error:
         server_outage.note_outage(
@@ -212,7 +212,7 @@ def _record_payloads(ws: Workspace, group: list[Payload], patience: float) -> No
         if any(isinstance(signal, _TURN_ENDS) for payload, _ in recorded for signal in payload.event.signals):
             from holdfast.conversations import details
 
-            ws.turn_changed |= details.note(transaction, recorded)
+            ws.turn_changed |= details.note_ended_turns(transaction, recorded)
         # The log does not have payloads that made no event: repeated after a kill, out of order, they could make one.
         spool.remove_entries(silent)
     spool.remove_entries(payload.entry for payload in group)
@@ -380,7 +380,7 @@ def _end_turn(turn: AgentTurn | None, at: int, *, broken_off: bool) -> None:
 # ── which store a payload is meant for ─────────────────────────────────────────────────────────────────
 
 
-def for_this_store(ws: Workspace, waiting: list[spool.SpoolEntry]) -> list[spool.SpoolEntry]:
+def payloads_for_this_store(ws: Workspace, waiting: list[spool.SpoolEntry]) -> list[spool.SpoolEntry]:
     """The payloads meant for this workspace's store, in order."""
     home, own = ws.home, ws.spool_tag
     usual = ""

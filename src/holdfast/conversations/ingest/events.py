@@ -282,12 +282,12 @@ def _end_lost_work(
 
     Also interrupt agents that this conversation started before, unless their process is known to run.
     """
-    from holdfast.sessions.resume import broken, lost
+    from holdfast.sessions.resume import crashed_conversations, find_lost_agents
 
-    for item in broken(state):
+    for item in crashed_conversations(state):
         for name in waits_of(state, item.agent, item.id):
             yield WaitingEnded(id=name)
-    dead, unseen = lost(state)
+    dead, unseen = find_lost_agents(state)
     dead_ids = {item.id for item in dead}
     for agent in list(state.agents.values()):
         if agent.id in dead_ids and agents.status_of(agent) in ("pending", "running", "paused"):

@@ -67,7 +67,7 @@ class Candidate(NamedTuple):
 
 
 def candidate(state: State, is_own: IsOwn, *, closed: bool = False) -> Candidate:
-    resumed = own_events.taken_up_at(state, is_own) is not None
+    resumed = own_events.started_or_resumed_at(state, is_own) is not None
     return Candidate(state.session, resumed, own_events.last_activity(state, is_own), closed)
 
 
@@ -173,7 +173,7 @@ class Router:
         resumed = [
             (since, state.session == self._current, state)
             for state in open_here
-            if (since := own_events.taken_up_at(state, self._is_own(state))) is not None
+            if (since := own_events.started_or_resumed_at(state, self._is_own(state))) is not None
             and not own_events.is_archived_by_us(state, self._is_own(state))
             and not self._is_closed(state)
         ]
@@ -246,7 +246,7 @@ class Router:
             return self._transaction.state(self.linked[name])
         if name not in self._stored_sessions:
             self._stored_sessions[name] = self._ws.store().find(name)
-        return ownership.chosen(
+        return ownership.best_session(
             self._ws, (self._transaction.state(item) for item in self._stored_sessions[name]), name
         )
 
@@ -352,7 +352,7 @@ def needs_project(ws: Workspace, reported: list[tuple[HookEvent, int]]) -> bool:
         return False
     if state is None or view.status_of(state) in FINISHED:
         return True
-    return own_events.taken_up_at(state, own_test(ws, state.session)) is None
+    return own_events.started_or_resumed_at(state, own_test(ws, state.session)) is None
 
 
 # ── conversations without a session ────────────────────────────────────────────────────────────────────

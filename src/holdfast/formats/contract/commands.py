@@ -175,7 +175,7 @@ def as_markdown(summary: ContractSummary) -> str:
         *([_agent_line(acknowledged) for acknowledged in summary.acknowledged] or ["Nobody yet."]),
     ]
     if summary.problems:
-        lines += ["", "## To look at", "", *(f"- {one_line(problem)}" for problem in summary.problems)]
+        lines += ["", "## Needs attention", "", *(f"- {one_line(problem)}" for problem in summary.problems)]
     return "\n".join(lines) + "\n"
 
 
@@ -195,5 +195,5 @@ def _feature_line(feature: FeatureSummary) -> str:
 
 
 def _agent_line(entry: Acknowledged) -> str:
-    fits = "holds" if entry.holds else "**does not hold for this text**"
+    fits = "matches" if entry.holds else "**does not match the current text**"
     return f"- {one_line(entry.agent)}, {one_line(entry.date)}, version {one_line(entry.version)}: {fits}"

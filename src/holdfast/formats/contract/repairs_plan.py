@@ -180,7 +180,7 @@ class _Phases:
     def _agent(self, task: Mapping[str, Json], place: Place) -> str | None:
         agent = task.get("agent")
         if "agent" not in task:
-            self._notes.note((*place, "agent"), "is missing: nobody is assumed")
+            self._notes.note((*place, "agent"), "is missing: no agent is assumed")
         elif isinstance(agent, dict):
             self._notes.note((*place, "agent"), "is an object: its name is taken")
             agent = agent.get("id") or agent.get("name")

@@ -182,7 +182,7 @@ def _sweep_temporaries(ws: Workspace) -> Iterator[str]:
             disk_print = fingerprint.take(path, 0)
             if disk_print is None or disk_print.changed // 1_000_000 > ws.now() - HOUR:
                 continue  # its writer may still be running
-            if mirrors.stored.knows(ws.place.main, fingerprint.hash_of(fingerprint.read(path))):
+            if mirrors.stored.was_written(ws.place.main, fingerprint.hash_of(fingerprint.read(path))):
                 os.unlink(path)
                 yield f"Removed {path}, left by a killed writer."
             else:

@@ -103,7 +103,7 @@ class _Comparison:
             if (not place and key in _NOT_COMPARED) or key in ours:
                 continue
             if key in tidied:
-                if value not in added and not set_aside(
+                if value not in added and not was_set_aside(
                     key, value, tidied
                 ):  # else it was kept, next to the nearest word the format has
                     yield from self.differences(value, tidied[key], (*place, key))
@@ -167,7 +167,7 @@ def _shown(value: Json) -> str:
     return ascii(shorten(str(value), 40)) if isinstance(value, str) else shorten(str(value), 40)
 
 
-def moved_beginning(theirs: Document, known: list[Document], rules: Format) -> BrokenRule | None:
+def changed_beginning(theirs: Document, known: list[Document], rules: Format) -> BrokenRule | None:
     """The first place that contradicts every known version about when the session began."""
     for place in BEGINNINGS[rules.name]:
         begun = _moment(value_at(theirs, place))
@@ -198,7 +198,7 @@ def without_assumptions(
         renamed = [value for key, value in raw.items() if key not in ours and value is not None]
         result: dict[str, Json] = {}
         for key, value in tidied.items():
-            if key in ours and set_aside(key, raw.get(key), tidied):
+            if key in ours and was_set_aside(key, raw.get(key), tidied):
                 result[key] = ours[key]
             elif raw.get(key) is not None:
                 result[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key), nulls=nulls)
@@ -240,7 +240,7 @@ def _ours_of(
             yield ours_by_name.get(name)
 
 
-def set_aside(key: str, value: Json, tidied: dict[str, Json]) -> bool:
+def was_set_aside(key: str, value: Json, tidied: dict[str, Json]) -> bool:
     """Whether a value was kept next to its key, which is empty instead."""
     return value is not None and tidied.get(key) is None and tidied.get(f"{key}{_KEPT_SUFFIX}") == value
 

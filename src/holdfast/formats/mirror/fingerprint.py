@@ -48,7 +48,7 @@ def take(path: str, now: int) -> Fingerprint | None:
         return None
     if not stat.S_ISREG(info.st_mode):
         raise Refused(
-            "expected a regular file in the place of a mirrored file",
+            "a mirrored file is not a regular file",
             hint="Move it away; Holdfast does not follow links there.",
             operation="mirror",
             file=path,

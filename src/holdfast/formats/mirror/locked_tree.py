@@ -43,11 +43,11 @@ _MAX_NOTES: Final = 8
 class LockedTree:
     """One work tree while its lock is held."""
 
-    def __init__(self, ws: Workspace, stored: MirrorState, tree: MirroredTree, tell: Callable[[str], None]) -> None:
+    def __init__(self, ws: Workspace, stored: MirrorState, tree: MirroredTree, report: Callable[[str], None]) -> None:
         self.ws = ws
         self.stored = stored
         self.tree = tree
-        self.tell = tell
+        self.report = report
         self.place = ws.place
         self.root = ws.place.root
         # Hashes of content read under this lock, which need not be read again.
@@ -124,9 +124,9 @@ class LockedTree:
             if imported.new or note.place == (PENDING,) or is_covered(layout.rules.checked, note.place)
         ]
         for note in notes[:_MAX_NOTES]:
-            self.tell(f"{path}: {note_words(note)}.")
+            self.report(f"{path}: {note_words(note)}.")
         if imported.conflicts:
-            self.tell(f"{path} was changed on both sides: holdfast status shows the conflict.")
+            self.report(f"{path} was changed on both sides: holdfast status shows the conflict.")
         return new or bool(imported.events)
 
     def _keep_name(self, layout: MirrorLayout, path: str, session: str) -> None:
@@ -162,9 +162,9 @@ class LockedTree:
         if view.status_of(state_of(document, layout.rules, context)) in FINISHED:
             return False
         short = states[0].session[:8]
-        self.tell(
+        self.report(
             f"{path} showed session {short} as unfinished, but it is {status}: {_BECAME[outcome]}. "
-            f"To go on from it: holdfast start GOAL --continues {short}"
+            f"To continue it: holdfast start GOAL --continues {short}"
         )
         return True
 
@@ -194,14 +194,14 @@ class LockedTree:
 
     def _note_aside(self, layout: MirrorLayout, path: str, aside: str, error: HoldfastError) -> None:
         self.tree.reject(layout.name, RejectedFile(path, aside, shorten(error.message, 300), self.ws.now()))
-        self.tell(f"{path} was set aside as {os.path.basename(aside)}: {error.message}.")
+        self.report(f"{path} was set aside as {os.path.basename(aside)}: {error.message}.")
 
-    def is_news(self, data: bytes, expected: str | None) -> bool:
+    def is_foreign(self, data: bytes, expected: str | None) -> bool:
         """Whether somebody else wrote this."""
         hashed = fingerprint.hash_of(data)
         if hashed == expected or hashed in self.read_hashes:
             return False
-        return not self.stored.knows(self.place.main, hashed)
+        return not self.stored.was_written(self.place.main, hashed)
 
 
 def stamp(ws: Workspace) -> str:
@@ -219,7 +219,7 @@ def refuse_links(root: str, path: str) -> None:
         at = os.path.join(at, step)
         if os.path.islink(at):
             raise Refused(
-                "a link is in the place of a mirrored folder",
+                "a mirrored folder is a link",
                 hint="Move it away; Holdfast does not follow links there.",
                 operation="mirror",
                 file=at,

@@ -1,9 +1,9 @@
 """Mirrors: live files in a project, in one of the four formats, synchronized with the sessions in both directions.
 
 Before a command answers, changes to the files are read; after every change to a session the files are written. Both
-happen under one lock per work tree, and files are rendered while it is held, so its last holder writes the latest
-truth. A file that breaks the rules is set aside and restored; the command that noticed does its own job all the same,
-and reports it.
+happen under one lock per work tree, and files are rendered while it is held, so the last process to hold it writes
+the latest state. A file that breaks the rules is set aside and restored; the command that noticed still does its own
+job, and reports it.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Mirrors:
             if not removed.reported:
                 self.deleted.add(path)
                 self._ws.note(
-                    f"{path} was deleted, so the session is paused. Go on with it: holdfast resume. "
-                    "End it: holdfast stop"
+                    f"{path} was deleted, so the session is paused. To continue: holdfast resume. "
+                    "To end it: holdfast stop"
                 )
 
     def mark_reported(self) -> None:
@@ -155,7 +155,7 @@ class Mirrors:
         self.stored.set(self._place.main, name, self._ws.now())
         if older is not None:
             session, version = older
-            self.stored.know(self._place.main, [version])
+            self.stored.remember(self._place.main, [version])
             self.stored.note_session(self._place.root, session)
         self._settle([layout], everything=True)
         self._ws.follow()
@@ -188,7 +188,7 @@ class Mirrors:
         self._ws.note(
             f"{shown} contained another session, from {format_time(file.changed)[:10]}: it was imported as "
             f"{imported[:8]}, and the file shows the current one. "
-            f"To go on with the other: holdfast resume {imported[:8]}"
+            f"To continue the other one: holdfast resume {imported[:8]}"
         )
         return imported, fingerprint.hash_of(data)
 

@@ -34,10 +34,10 @@ from holdfast.formats.mirror.edits import (
     BrokenRule,
     MergedEdit,
     broken_rules,
+    changed_beginning,
     describe,
     merge_edit,
-    moved_beginning,
-    set_aside,
+    was_set_aside,
     without_assumptions,
 )
 from holdfast.formats.remainder import render_with_remainder as shown_as
@@ -123,7 +123,8 @@ def _tidy(value: Json, rules: Format, context: ImportContext) -> _Tidied:
     notes = [
         note
         for note in tidied.notes
-        if _total_differs(note.place, value, tidied.document, rules) or _set_aside(note.place, value, tidied.document)
+        if _total_differs(note.place, value, tidied.document, rules)
+        or _was_set_aside(note.place, value, tidied.document)
     ]
     return _Tidied(tidied.document, notes)
 
@@ -182,7 +183,7 @@ class _Edit:
         if is_older(document, base, rules):
             raise Refused(OLDER, hint="To compare it with the session: holdfast convert FILE --to craft")
         versions = [self._ours] if base is None else [self._ours, base]
-        _refuse(moved_beginning(document, versions, rules), self._file.file_of)
+        _refuse(changed_beginning(document, versions, rules), self._file.file_of)
         return document, list(notes)
 
     def _merge(self, document: Document, context: ImportContext) -> tuple[MergedEdit, Position | None]:
@@ -255,9 +256,9 @@ def _total_differs(place: Place, value: Json, tidied: Document, rules: Format) -
     )
 
 
-def _set_aside(place: Place, value: Json, tidied: Document) -> bool:
+def _was_set_aside(place: Place, value: Json, tidied: Document) -> bool:
     holder = value_at(tidied, place[:-1])
-    return isinstance(holder, dict) and set_aside(str(place[-1]), value_at(value, place), holder)
+    return isinstance(holder, dict) and was_set_aside(str(place[-1]), value_at(value, place), holder)
 
 
 def _latest_hashes(store: Store, session: str, last: Position | None, count: int) -> list[str]:
@@ -354,8 +355,8 @@ def _make_current(ws: Workspace, imported: ImportedDocument, rules: Format) -> I
         if earlier is not None and unfinished and not ws.is_read_only(earlier.session):
             ws.recorder.within(transaction, earlier.session, replacement_events)
             ws.note(
-                f"The {rules.name} file contains another session, {imported.session[:8]}, "
-                f"which is now the current one. The previous one was put away: holdfast resume {earlier.session[:8]}"
+                f"The {rules.name} file contains another session, {imported.session[:8]}, which is now current. "
+                f"The previous one was paused and archived: holdfast resume {earlier.session[:8]}"
             )
         make_current(ws, transaction, imported.session)
     return imported

@@ -56,7 +56,7 @@ def _clear(locked_tree: LockedTree, layout: MirrorLayout, path: str) -> None:
     if disk_print is None or disk_print.at - max(disk_print.changed, disk_print.touched) < _OLD:
         return
     data = fingerprint.read(full)
-    if layout.is_torn(_virtual_name(layout, path), data) or not locked_tree.is_news(data, None):
+    if layout.is_torn(_name_for_reader(layout, path), data) or not locked_tree.is_foreign(data, None):
         os.unlink(full)
         return
     why = Refused("a killed writer had just replaced it")
@@ -64,8 +64,8 @@ def _clear(locked_tree: LockedTree, layout: MirrorLayout, path: str) -> None:
     os.unlink(full)
 
 
-def _virtual_name(layout: MirrorLayout, path: str) -> str:
-    """A name that tells how to read the content: the kind of file in its folder."""
+def _name_for_reader(layout: MirrorLayout, path: str) -> str:
+    """A file name from which the reader knows the syntax."""
     return path + (".yaml" if layout.writes_itself else ".json")
 
 
@@ -83,7 +83,7 @@ def settle(
     ws: Workspace,
     stored: MirrorState,
     formats: Sequence[MirrorLayout],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     everything: bool,
     again: bool = False,
@@ -98,19 +98,19 @@ def settle(
     root = ws.place.root
     try:
         with locked(stored.lock(root), patience=0, purpose=_PURPOSE):
-            _settle_for_all(ws, stored, formats, tell, everything=everything, again=again)
+            _settle_for_all(ws, stored, formats, report, everything=everything, again=again)
     except Busy:
         if not patience:
             raise
     else:
         return
-    request = stored.ask(root)
+    request = stored.request_settling(root)
     until = monotonic() + patience
     while everything or again or stored.tree(root).served < request:
         try:
             with locked(stored.lock(root), patience=_LOOK_AGAIN, purpose=_PURPOSE):
                 if everything or again or stored.tree(root).served < request:
-                    _settle_for_all(ws, stored, formats, tell, everything=everything, again=again)
+                    _settle_for_all(ws, stored, formats, report, everything=everything, again=again)
                 return
         except Busy:
             if monotonic() > until:
@@ -121,14 +121,14 @@ def _settle_for_all(
     ws: Workspace,
     stored: MirrorState,
     formats: Sequence[MirrorLayout],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     everything: bool,
     again: bool,
 ) -> None:
     for _ in range(_MAX_TURNS):
-        before, requests = stamp(ws), stored.asked(ws.place.root)
-        locked_tree = LockedTree(ws, stored, stored.tree(ws.place.root), tell)
+        before, requests = stamp(ws), stored.request_count(ws.place.root)
+        locked_tree = LockedTree(ws, stored, stored.tree(ws.place.root), report)
         for file in [
             file for layout in formats if again for file in locked_tree.tree.files.get(layout.name, {}).values()
         ]:
@@ -137,9 +137,9 @@ def _settle_for_all(
         locked_tree.tree.served = requests
         stored.save(locked_tree.tree)
         # A process that recorded something meanwhile waits to be served.
-        if (stamp(ws), stored.asked(ws.place.root)) == (before, requests):
+        if (stamp(ws), stored.request_count(ws.place.root)) == (before, requests):
             break
-    stored.count_anew(locked_tree.tree)
+    stored.reset_request_count(locked_tree.tree)
 
 
 def _settle(locked_tree: LockedTree, formats: Sequence[MirrorLayout], *, everything: bool) -> None:
@@ -186,7 +186,7 @@ class _Settlement:
         except (HoldfastError, OSError) as error:
             reason = error.message if isinstance(error, HoldfastError) else str(error)
             tree.failures[layout.name] = reason
-            self._locked.tell(f"The {layout.name} files could not be written: {reason}.")
+            self._locked.report(f"The {layout.name} files could not be written: {reason}.")
             return False
         tree.failures.pop(layout.name, None)
         tree.as_of[layout.name] = as_of
@@ -253,7 +253,7 @@ class _Settlement:
 
     def _leave_alone(self, left_alone: dict[str, str], path: str, why: str) -> None:
         left_alone[path] = why
-        self._locked.tell(f"{path} is left alone: {why}.")
+        self._locked.report(f"{path} is left alone: {why}.")
 
     def _read_file(self, layout: MirrorLayout, path: str, disk_print: Fingerprint) -> bool:
         tree, locked = self._tree, self._locked
@@ -275,7 +275,7 @@ class _Settlement:
                 disk_print, known.reason, hashed
             )  # unchanged, and reported already
             return False
-        if locked.stored.knows(locked.place.main, hashed) and not self._may_be_restored_by_hand(layout, file):
+        if locked.stored.was_written(locked.place.main, hashed) and not self._may_be_restored_by_hand(layout, file):
             self._note_restored(layout, path, data, ForeignFile(disk_print, "", hashed))
             return False
         why = git_ignore.unmerged_reason(data)
@@ -319,7 +319,7 @@ class _Settlement:
         tracked = not stays and is_tracked(locked.ws, absolute_path(self._root, path))
         if locked.report_ended(layout, path, data, outcome="left" if tracked else "written" if stays else "removed"):
             if layout.writes_itself:
-                self._make_due(layout, path)
+                self._mark_for_writing(layout, path)
             elif not stays and not tracked:
                 locked.read_hashes.add(foreign.hash)
         if path not in self._tree.files[layout.name]:
@@ -335,9 +335,9 @@ class _Settlement:
         elif layout.writes_itself:
             file.print = disk_print
             file.hash = hashed if file.hash else ""
-            self._make_due(layout, path)
+            self._mark_for_writing(layout, path)
 
-    def _make_due(self, layout: MirrorLayout, path: str) -> None:
+    def _mark_for_writing(self, layout: MirrorLayout, path: str) -> None:
         """What was read need not be the truth: the file is rewritten if it differs."""
         for where, file in self._tree.files[layout.name].items():
             if file.hash and (where == path or path in layout.fixed):
@@ -368,7 +368,7 @@ class _Settlement:
             self._tree.foreign[layout.name][path] = foreign
             if path in written:
                 written[path].print = foreign.print  # reported once
-                self._locked.tell(f"{path} is left alone: {error.message}.")
+                self._locked.report(f"{path} is left alone: {error.message}.")
             else:
                 self._left_alone[path] = error.message
             return False
@@ -392,7 +392,7 @@ class _Settlement:
             if path in written:
                 foreign.pop(path, None)  # set aside and reported
             else:
-                self._locked.tell(f"{path} is left alone: {why}.")
+                self._locked.report(f"{path} is left alone: {why}.")
         self._left_alone.clear()
 
     def _file_at_fault(self, layout: MirrorLayout, error: HoldfastError) -> str | None:

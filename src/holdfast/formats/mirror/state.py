@@ -159,37 +159,37 @@ class MirrorState:
 
     # ── who waits ────────────────────────────────────────────────────────────────────────────────────────
 
-    def ask(self, root: str) -> int:
+    def request_settling(self, root: str) -> int:
         """Ask the lock's holder to bring files and log together. Returns the number to be served."""
-        fd = files.open_private(self._asked(root), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        fd = files.open_private(self._requests_path(root), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(fd, b".")
             return os.fstat(fd).st_size  # perhaps of a later request: then we are served with it
         finally:
             os.close(fd)
 
-    def asked(self, root: str) -> int:
+    def request_count(self, root: str) -> int:
         """How many requests there were so far."""
         try:
-            return os.stat(self._asked(root)).st_size
+            return os.stat(self._requests_path(root)).st_size
         except FileNotFoundError:
             return 0
 
-    def count_anew(self, tree: MirroredTree) -> None:
+    def reset_request_count(self, tree: MirroredTree) -> None:
         """Reset the counter when it has grown large. The tree first: no request may seem served that is not."""
-        if self.asked(tree.root) > _TRIM_ASKED_AT:
+        if self.request_count(tree.root) > _TRIM_ASKED_AT:
             tree.served = 0
             self.save(tree)
-            os.truncate(self._asked(tree.root), 0)
+            os.truncate(self._requests_path(tree.root), 0)
 
-    def _asked(self, root: str) -> str:
+    def _requests_path(self, root: str) -> str:
         return self.place(root) + ".asked"
 
     # ── every version ever written ───────────────────────────────────────────────────────────────────────
 
     def note_session(self, root: str, session: str) -> None:
         """Called before a session becomes current here: it is shown even if another one replaces it at once."""
-        fd = files.open_private(self._came(root), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        fd = files.open_private(self._sessions_path(root), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(fd, f"{session}\n".encode())
         finally:
@@ -197,15 +197,15 @@ class MirrorState:
 
     def sessions(self, root: str) -> list[str]:
         """The sessions that became current here while something was mirrored, in that order."""
-        path = self._came(root)
+        path = self._sessions_path(root)
         if not os.path.exists(path):
             return []
         return files.read_limited(path, _MAX_SIZE, subject="what mirrors remember").decode("ascii", "replace").split()
 
-    def _came(self, root: str) -> str:
+    def _sessions_path(self, root: str) -> str:
         return self.place(root) + ".sessions"
 
-    def know(self, main: str, hashes: list[str]) -> None:
+    def remember(self, main: str, hashes: list[str]) -> None:
         """Remember versions before they are written, so that they are known as ours whatever happens."""
         if not hashes:
             return
@@ -220,7 +220,7 @@ class MirrorState:
             versions = files.read_limited(path, _MAX_VERSIONS_SIZE, subject="the versions of mirrored files")
             files.write_atomic(path, versions[-size // 2 :].partition(b"\n")[2], durable=False)
 
-    def knows(self, main: str, hashed: str) -> bool:
+    def was_written(self, main: str, hashed: str) -> bool:
         """Whether a mirror of this project ever wrote this content, in any of its work trees."""
         return hashed in self.written(main)
 

@@ -72,7 +72,7 @@ def _refuse_alias_of_another(ws: Workspace, state: State, format_name: str) -> N
             raise Conflict(
                 f"somebody else gave session {state.session[:8]} the id of session {session[:8]} in {format_name}:"
                 f" {shorten(alias, 60)!a}",
-                hint=f"Go on with a copy of your own: holdfast fork {state.session[:8]}",
+                hint=f"Continue in a copy of your own: holdfast fork {state.session[:8]}",
                 session=state.session,
             )
 
@@ -142,7 +142,7 @@ class MirrorWriter:
         if new:
             hashes = [fingerprint.hash_of(file.data or b"") for file in new]
             events = dict.fromkeys(as_of[file.session] for file in new if file.session in as_of)
-            self._locked.stored.know(self._locked.place.main, [*hashes, *events])
+            self._locked.stored.remember(self._locked.place.main, [*hashes, *events])
         if due:
             self._keep_out_of_git(layout)
         was_displaced = False
@@ -203,7 +203,7 @@ class MirrorWriter:
             git_ignore.exclude(self._locked.place, layout.ignored)
         except HoldfastError as error:
             if not git_ignore.is_in_gitignore(self._root, layout.ignored):
-                self._locked.tell(f"git does not ignore {layout.ignored[0]}: {error.message}.")
+                self._locked.report(f"git does not ignore {layout.ignored[0]}: {error.message}.")
 
     def _is_as_left(self, path: str, file: WrittenFile) -> bool:
         disk_print = fingerprint.take(absolute_path(self._root, path), self._locked.nanos())
@@ -246,7 +246,7 @@ class MirrorWriter:
                 data = _read_finished(layout, path, old)
                 if path in layout.indexes:
                     displaced_contents.extend([data] if data.strip() and fingerprint.hash_of(data) != merged else [])
-                elif data != new and self._locked.is_news(data, None if file is None else file.hash):
+                elif data != new and self._locked.is_foreign(data, None if file is None else file.hash):
                     displaced_contents.append(data)
 
         files.write_atomic(full, new, displaced=displaced, within=self._root)
@@ -269,7 +269,7 @@ class MirrorWriter:
         aside = _temporary(folder)
         files.rename(full, aside, within=self._root)
         data = _read_finished(layout, path, aside)
-        was_displaced = self._locked.is_news(data, file.hash) and self._read_displaced(layout, path, data)
+        was_displaced = self._locked.is_foreign(data, file.hash) and self._read_displaced(layout, path, data)
         os.unlink(aside)
         return was_displaced
 
@@ -297,7 +297,7 @@ class MirrorWriter:
         def displaced(path: str, old: str) -> bool:
             with contextlib.suppress(HoldfastError, OSError):
                 data = _read_finished(layout, path, old)
-                if self._locked.is_news(data, written[path].hash if path in written else None):
+                if self._locked.is_foreign(data, written[path].hash if path in written else None):
                     displaced_files.append((path, data))
                     return True
             return False
@@ -316,11 +316,13 @@ class MirrorWriter:
         ]
         updated = layout.update_files(self._root, due, written, displaced)
         hashes = [file.hash for file in updated.values() if len(file.hash) > 1]
-        self._locked.stored.know(self._locked.place.main, [*hashes, *dict.fromkeys(session.as_of for session in due)])
+        self._locked.stored.remember(
+            self._locked.place.main, [*hashes, *dict.fromkeys(session.as_of for session in due)]
+        )
         for path, file in updated.items():
             self._remember(written, path, file)
         self._tree.model = named
-        self._tell_notes(layout, due)
+        self._report_notes(layout, due)
         shown = {session.state.session for session in showing}
         removed = {path: file for path, file in written.items() if file.session and file.session not in shown}
         for path, file in removed.items():
@@ -329,7 +331,7 @@ class MirrorWriter:
         if removed and not displaced_files:
             features = {path.split("/")[1] for path, file in removed.items() if self._is_deleted(file.session)}
             for path, file in layout.erase(self._root, features, written, displaced).items() if features else ():
-                self._locked.stored.know(self._locked.place.main, [file.hash] if len(file.hash) > 1 else [])
+                self._locked.stored.remember(self._locked.place.main, [file.hash] if len(file.hash) > 1 else [])
                 self._remember(written, path, file)
             for path in removed:
                 del written[path]
@@ -339,11 +341,11 @@ class MirrorWriter:
         state = self._locked.ws.store().state(session)
         return state is not None and bool(state.deleted)
 
-    def _tell_notes(self, layout: MirrorLayout, due: Sequence[ShownSession]) -> None:
+    def _report_notes(self, layout: MirrorLayout, due: Sequence[ShownSession]) -> None:
         for note in (note for each in due for note in layout.notes(each)):
             if note not in self._tree.noted:
                 self._tree.noted = [*self._tree.noted, note][-_MAX_NOTED:]
-                self._locked.tell(f"{note[0].upper()}{note[1:]}.")
+                self._locked.report(f"{note[0].upper()}{note[1:]}.")
 
     def _is_shown(self, files_of: Sequence[tuple[str, WrittenFile]], session: ShownSession) -> bool:
         now = self._locked.nanos()

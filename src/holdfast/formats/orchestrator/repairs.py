@@ -37,7 +37,7 @@ _USAGE_NAMES = {"estimated_tokens": ("tokens", "tokens_used"), "percentage": ("p
 def repair_usage(value: Json, repair: ValueRepair) -> Json:
     place: Place = ("context_usage",)
     if value is None:
-        repair.note(place, "is missing, taken as nothing used")
+        repair.note(place, "is missing: 0 tokens are assumed")
         return {"estimated_tokens": 0, "percentage": 0, "last_compression": None}
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         repair.note(place, "taken as a number of tokens")

@@ -189,7 +189,7 @@ def _from_json(layer: Layer, report: _Report) -> RecoveredDocument:
     pieces = _split_pieces(layer.text, report)
     with_content = [piece for piece in pieces if piece.json.has_content]
     if not with_content:
-        report.lose(0, "nothing in it is complete")
+        report.lose(0, "no field in it is complete")
         return report.build(None, [])
     several = len(with_content) > 1
     for number, piece in enumerate(with_content):

@@ -1,4 +1,4 @@
-"""Finds the meaning of each key in a hand-made document by looking it up in the table, from the top down.
+"""Find the meaning of each key in a hand-made document by looking it up in the table, from the top down.
 
 A word such as branch or date is the session's own only where the session is described; in a list of earlier sessions,
 phases or agents it is theirs. Work, decisions and notes count everywhere else.
@@ -181,7 +181,7 @@ def _add(meanings: Meanings, row: Keys | None, place: Place, key: str, value: Js
 
 
 def _walk_current(meanings: Meanings, value: Json, place: Place) -> bool:
-    """Walk the one session in progress of a list; returns whether there is one."""
+    """Read the one session in progress of a list; returns whether there is one."""
     running = [
         (position, entry)
         for position, entry in enumerate(value if isinstance(value, list) else [])

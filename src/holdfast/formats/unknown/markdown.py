@@ -1,4 +1,4 @@
-"""Reads notes in Markdown or plain text as data: headings are keys, lists are lists, tables are lists of objects,
+"""Read notes in Markdown or plain text as data: headings are keys, lists are lists, tables are lists of objects,
 `Label: text` is a pair.
 
 Handovers between sessions are often written like this. Nothing is refused, and the text itself is kept with the data,

@@ -1,4 +1,4 @@
-"""Reads what a hand-made document says about a session from the keys that have a meaning."""
+"""Read what a hand-made document says about a session from the keys that have a meaning."""
 
 from __future__ import annotations
 

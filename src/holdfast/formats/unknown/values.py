@@ -1,4 +1,4 @@
-"""Reads values of hand-made session files: their shapes, entries, times, statuses and shares.
+"""Read values of hand-made session files: their shapes, entries, times, statuses and shares.
 
 Entries may be text, objects or lines of a text; a status may be a word, a tick or the start of a sentence.
 """

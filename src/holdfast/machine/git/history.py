@@ -65,7 +65,7 @@ class GitHistory(GitReader):
         result = self._git("log", "-g", f"-{limit}", "--date=raw", _FORMAT, "HEAD", "--", env=_UNREPLACED)
         return _commits(result.out) if result.code == 0 else []
 
-    def precisely(self, commit: GitCommit) -> GitCommit:
+    def with_exact_time(self, commit: GitCommit) -> GitCommit:
         """The same with the exact time at which it was made, if its object is still a loose file."""
         name = os.path.join(self.place().common_dir or "", "objects", commit.sha[:2], commit.sha[2:])
         try:

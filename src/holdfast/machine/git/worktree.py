@@ -34,7 +34,7 @@ class WorkTree(NamedTuple):
 
 
 class GitHead(NamedTuple):
-    """`commit` without `branch`: detached. `branch` without `commit`: unborn, or only git can tell."""
+    """`commit` without `branch`: detached. `branch` without `commit`: unborn, or known only to git."""
 
     branch: str | None
     commit: str | None
@@ -82,7 +82,7 @@ def head(place: WorkTree, *, packed: int = _PACKED_LIMIT) -> GitHead:
 
 
 def worktree_heads(place: WorkTree) -> Iterator[tuple[str, GitHead]]:
-    """The root and head of every work tree of this repository, this one included, as far as files tell."""
+    """The root and head of every work tree of this repository, this one included, as far as the files show."""
     if place.common_dir is None:
         return
     main = main_of(place.common_dir)

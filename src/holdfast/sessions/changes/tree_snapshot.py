@@ -270,7 +270,7 @@ def _commits(git: GitHistory, before: TreeSnapshot, head: worktree.GitHead) -> t
             replaces = _replaced(git, entries, index, originals) if _REWRITES.match(entry.action) else None
             if replaces != entry.sha:
                 folded = _folded(git, entries, index, originals) if _FOLDS.match(entry.action) else ()
-                commits.append(NewCommit(git.precisely(entry), branch, replaces, folded))
+                commits.append(NewCommit(git.with_exact_time(entry), branch, replaces, folded))
         branch = _branch_before(entry.action, branch)
     return newest, commits[::-1]
 
@@ -286,7 +286,7 @@ def _entries_since(git: GitHistory, entries: list[GitCommit], before: TreeSnapsh
             return entries[:index]
     # No earlier mark, or the log was deleted: commits that may have been made since.
     since = before.at if mark is None else mark.at
-    return [entry for entry in entries if entry.until >= since and git.precisely(entry).until >= since]
+    return [entry for entry in entries if entry.until >= since and git.with_exact_time(entry).until >= since]
 
 
 def _without_log(git: GitHistory, before: TreeSnapshot, head: str | None) -> list[NewCommit]:
@@ -295,7 +295,7 @@ def _without_log(git: GitHistory, before: TreeSnapshot, head: str | None) -> lis
         return []
     commits = git.log(head, excluding=[before.head], limit=limits.MAX_TREE_COMMITS)
     branch = git.branch()
-    commits_with_time = [git.precisely(commit) for commit in reversed(commits)]
+    commits_with_time = [git.with_exact_time(commit) for commit in reversed(commits)]
     return [NewCommit(commit, branch, None) for commit in commits_with_time if commit.until >= before.at]
 
 

@@ -85,7 +85,7 @@ def names_of(root: str) -> tuple[str, str]:
 def note_beginning(ws: Workspace, at: int | None = None) -> None:
     """Note a first snapshot where this work tree was never compared: a person starts to work here now.
 
-    Only the commit is noted, read from files; time stamps tell what changed since. Never raises.
+    Only the commit is noted, read from files; time stamps show what changed since. Never raises.
     """
     if not ws.place.git:
         return

@@ -116,7 +116,7 @@ def _timeline(timelines: dict[str, OverlapTimeline], ws: Workspace, hours: Sessi
 def _take(sums: Sums, overlaps: list[Overlap], project: str | None) -> None:
     for overlap in overlaps:
         if project in (None, overlap.hours.project):
-            sums.take(overlap, local_offset)
+            sums.subtract(overlap, local_offset)
 
 
 def _hours_of(store: Store, sessions: list[str], now: int) -> Iterator[SessionHours]:

@@ -61,7 +61,7 @@ class OverlapTimeline:
             begin, end, owner = self._since[last], self._until[last], self._owners[last]
             low, high = max(since, begin), min(until, end)
             made += [(begin, low, owner), (since, low, hours)]
-            for low_, high_, winner in self._contested(owner, hours, low, high):
+            for low_, high_, winner in self._divide_contested(owner, hours, low, high):
                 made.append((low_, high_, winner))
                 lost.append(Overlap(hours if winner is owner else owner, low_, high_))
             if high < end:
@@ -74,7 +74,7 @@ class OverlapTimeline:
         self._owners[first:last] = [owner for _, _, owner in made]
         return lost
 
-    def _contested(
+    def _divide_contested(
         self, first: SessionHours, second: SessionHours, since: int, until: int
     ) -> Iterator[tuple[int, int, SessionHours]]:
         """Divide a stretch that two sessions claim: pieces, each with its session."""

@@ -94,7 +94,7 @@ def table(
     ]:
         for overlap in timelines.setdefault(person(hours.session), OverlapTimeline(messages)).add(hours):
             if any(overlap.hours is item for item in all_hours):
-                sums.take(overlap, offset)
+                sums.subtract(overlap, offset)
     match by:
         case "scope":
             return Table("scope", sums.scopes(), sums.total)
@@ -108,7 +108,7 @@ def table(
 # ── what one session adds ────────────────────────────────────────────────────────────────────────────────
 
 
-class Piece(msgspec.Struct, frozen=True, gc=False):
+class DayShare(msgspec.Struct, frozen=True, gc=False):
     """What a session adds to one day. `there`: it started or was worked on then."""
 
     day: str
@@ -130,7 +130,7 @@ class SessionHours(msgspec.Struct, frozen=True, gc=False):
     path: str | None
     # The latest moves of scopes on their hills: when, and to which position.
     hill: Mapping[str, tuple[int, int]]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[DayShare, ...]
     # When it was worked on, in order.
     blocks: tuple[tuple[int, int], ...]
 
@@ -159,7 +159,7 @@ def session_hours(state: State, *, now: int, offset: Offset) -> SessionHours:
         state.session, start, view.text_value(state, "scope"), "" if project is None else repository(project),
         None if project is None else project.name, None if project is None else project.path, dict(state.hill),
         tuple(
-            Piece(
+            DayShare(
                 day, day == first or lasted.get(day, 0) > rested.get(day, 0), lasted.get(day, 0), rested.get(day, 0),
                 day == last and state.outcome == "kept", day == last and state.outcome == "discarded",
             )
@@ -239,7 +239,7 @@ class Sums:
         for key in (hours.scope, *hours.hill):
             self._projects_of_scope.setdefault(key, set()).add(hours.repository if self._mixed else "")
 
-    def take(self, overlap: Overlap, offset: Offset) -> None:
+    def subtract(self, overlap: Overlap, offset: Offset) -> None:
         """Subtract an overlap, which counts for another session."""
         hours = overlap.hours
         for since, until in by_midnight(overlap.since, overlap.until, offset):

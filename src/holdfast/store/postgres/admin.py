@@ -64,7 +64,7 @@ def init(address: PostgresAddress, *, admit: Sequence[str] = (), partitions: int
 
 
 def _vault(connection: Connection, address: PostgresAddress) -> int:
-    schema.refuse_others(schema.version_of(connection), address.url)
+    schema.refuse_other_versions(schema.version_of(connection), address.url)
     named = connections.vault_of(address.secret)
     vaults = connection.execute("SELECT ref, name FROM holdfast.vaults ORDER BY ref").fetchall()
     if named is None and len(vaults) > 1:
@@ -94,7 +94,7 @@ def hand_over(address: PostgresAddress, person: str, to: str) -> int:
 def divide(address: PostgresAddress, parts: int) -> int:
     """Divide the log into so many partitions; returns how many there were."""
     with connected(address, "divide the log") as connection:
-        schema.refuse_others(schema.version_of(connection), address.url)
+        schema.refuse_other_versions(schema.version_of(connection), address.url)
         before = schema.partitions(connection)
         if before != parts:
             schema.divide(connection, parts)

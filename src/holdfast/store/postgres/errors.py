@@ -1,4 +1,4 @@
-"""Turns errors of PostgreSQL into errors that tell a person what to do."""
+"""Turn errors of PostgreSQL into errors that tell a person what to do."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def explain(error: BaseException, operation: str, url: str, hidden: Iterable[str
             return _refused(error, operation, url)
         case pg.UniqueViolation():
             return Refused(
-                f"{cannot}: this store has it already, from somebody who does not share it with you",
+                f"{cannot}: a session with this id belongs to another person and is not shared with you",
                 hint="Ask its owner: holdfast store share.",
                 operation=operation, file=url,
             )  # fmt: skip
@@ -106,14 +106,14 @@ def _lock_holder(error: psycopg.Error) -> tuple[str, str]:
     """Who holds the lock, and where to look first; the error's context names the statement (rights.sql)."""
     context = error.diag.context or ""
     if "LOCK TABLE" in context:
-        return "the log is being divided, or somebody holds its table", "ask the database administrator"
+        return "the log is being repartitioned, or another process has locked it", "ask the database administrator"
     if str(INSTALLATION_LOCK) in context:
         return (
-            "another process of this home is writing, or somebody holds its lock",
+            "another process of this home is writing, or has the lock",
             "look for a stopped holdfast process on this machine",
         )
     return (
-        "others are writing to the same session, or somebody holds its lock",
+        "others are writing to the same session, or another process has locked it",
         "look for a stopped holdfast process on this machine or another",
     )
 
@@ -124,10 +124,10 @@ def _refused(error: psycopg.Error, operation: str, url: str) -> Refused:
     if operation == OPEN or ("schema holdfast" in message and operation not in OF_THE_OWNER):
         reason = "you are not a member of any vault here"
     elif "no home of yours" in message:  # it was, when the store was opened
-        reason = f"cannot {operation}: you are not a member of this vault any more; nothing was changed"
+        reason = f"cannot {operation}: you are no longer a member of this vault; nothing was changed"
     elif "row-level security" in message and operation not in OF_THE_OWNER:
         # Only writes are refused: rows that may not be read do not show at all.
-        reason = "cannot write to the session: it is shared with you for reading alone, or not at all"
+        reason = "cannot write to the session: it is shared with you read-only, or not shared with you"
         reason, hint = f"{reason}; nothing was changed", "Its owner lets you write: holdfast store share ID PERSON"
     elif operation in OF_THE_OWNER and _DATABASE.search(message):
         reason = f"cannot {operation}: this role may not create roles or schemas here"
@@ -140,7 +140,7 @@ def _refused(error: psycopg.Error, operation: str, url: str) -> Refused:
         hint = "The owner of the tables restores it: holdfast store init URL"
     else:  # a message of ours: see rights.sql
         reason = f"cannot {operation}: {message}; nothing was changed"
-        hint = "It is somebody else's: ask them, or the database administrator."
+        hint = "It belongs to another person: ask them, or the database administrator."
     return Refused(reason, hint=hint, operation=operation, file=url)
 
 
@@ -173,7 +173,7 @@ def _unreachable(error: psycopg.Error, operation: str, url: str, hidden: Iterabl
         )  # fmt: skip
     if "certificate" in message or "ssl" in message:
         return Unreachable(
-            "the server did not prove who it is (TLS)",
+            "the server's certificate could not be verified (TLS)",
             hint="Name the authority that signed its certificate: ?sslrootcert=FILE; see sslmode in docs/team.md.",
             operation=operation, file=url,
         )  # fmt: skip

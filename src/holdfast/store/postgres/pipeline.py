@@ -1,4 +1,4 @@
-"""Sends statements to the server one after another, without waiting for results that are not needed yet.
+"""Send statements to the server one after another, without waiting for results that are not needed yet.
 
 Text columns of PostgreSQL take every character but NUL, so NUL is stored as two other characters that sort alike.
 """

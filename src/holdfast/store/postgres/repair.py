@@ -1,4 +1,4 @@
-"""Finds damage and repairs it, session by session: chains of events, and what is derived from them.
+"""Find damage and repair it, session by session: chains of events, and what is derived from them.
 
 Only sessions that the caller can see are checked, and only those they may write to are repaired. Damaged events are
 restored where that is certain and otherwise quarantined; the server's own files are not checked.
@@ -85,7 +85,7 @@ def unsound(tables: PostgresTables, session: str, *, own: bool) -> UnsoundEvents
         if author is not None:
             stream = flaw.writer, author
             first_unsound[stream] = min(flaw.seq, first_unsound.get(stream, flaw.seq))
-            reason = reason or f"{flaw.detail} (put there by {author})"
+            reason = reason or f"{flaw.detail} (recorded by {author})"
     if reason is None:
         return None
     rows = (

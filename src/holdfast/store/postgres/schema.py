@@ -48,7 +48,7 @@ def version_from(value: str | None) -> int:
     return int(value)
 
 
-def refuse_others(version: int, url: str, known: int = len(MIGRATIONS)) -> None:
+def refuse_other_versions(version: int, url: str, known: int = len(MIGRATIONS)) -> None:
     """Refuse a store of another version: its tables are shared, so mere use does not migrate them."""
     if version == known:
         return
@@ -77,7 +77,7 @@ def make(
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         version = version_of(connection)
         if version > len(known):
-            refuse_others(version, url, len(known))
+            refuse_other_versions(version, url, len(known))
         has_events = connection.execute("SELECT to_regclass('holdfast.events') IS NOT NULL").fetchone()
         if not version and has_events == (True,):
             raise Damaged("the tables exist, but their version is missing", hint=_RESTORE_VERSION, file=url)

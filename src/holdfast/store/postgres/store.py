@@ -101,7 +101,7 @@ class PostgresStore:
     def _find_vault(self, pipeline: StatementPipeline, name: str | None) -> int:
         """The number of the vault that the URL names, or of the only one."""
         version = pipeline.value("SELECT value FROM holdfast.facts WHERE name = 'version'")
-        schema.refuse_others(schema.version_from(version), self.url)
+        schema.refuse_other_versions(schema.version_from(version), self.url)
         vaults = dict(pipeline.query("SELECT name, vault FROM holdfast.mine"))
         if name is None and len(vaults) > 1:
             names = ", ".join(sorted(vaults))
@@ -198,8 +198,8 @@ class PostgresStore:
                 number = self._register(writer)
             if number is None:
                 raise Refused(
-                    "cannot write to the store: somebody else put events there under this home's writer id",
-                    hint="Spell the store's URL differently: that makes another writer.",
+                    "cannot write to the store: another person recorded events with this home's writer id",
+                    hint="Write the store's URL in another form, for example with the port: that makes a new writer.",
                     operation=WRITE, file=self.url,
                 )  # fmt: skip
             self._installation, self._registered_writer = number, writer

@@ -1,4 +1,4 @@
-"""A transaction from begin to commit: all or nothing. Finds out whether a commit without an answer happened.
+"""Begin and commit a transaction, and find out after a lost connection whether it was committed.
 
 The connection is lost, but the server may still be at work. Taking the installation's lock shows that the transaction
 is over; then either the event that was recorded last is stored, and everything with it, or nothing is.
@@ -42,7 +42,7 @@ _FIND_EVENT: Final = (
 )
 
 
-def confirm(store: PostgresStore, last: Event | None, backend: int) -> None:
+def require_committed(store: PostgresStore, last: Event | None, backend: int) -> None:
     """Return if the transaction with this event was committed; else raise with what is known about it."""
     if last is None:
         raise Unreachable(
@@ -149,7 +149,7 @@ class PostgresTransaction(JournalTransaction[PostgresTables]):
         if not committing or not is_cut(error):
             raise (store.explain(error, WRITE) or error) from None
 
-        confirm(store, last, pipeline.backend)
+        require_committed(store, last, pipeline.backend)
 
     def _note_time(self) -> None:
         last = self._tables.last
@@ -182,7 +182,7 @@ class PostgresTransaction(JournalTransaction[PostgresTables]):
         others = sorted(self._tables.not_own(sessions))
         if others:
             raise Refused(
-                f"session {others[0][:8]} is another member's on the server: nothing is added to it",
+                f"session {others[0][:8]} belongs to another member on the server; its events were not added",
                 hint="Ids are not secret: anyone who knows one can use it there first.",
                 operation=WRITE, file=self._store.url, session=others[0],
             )  # fmt: skip

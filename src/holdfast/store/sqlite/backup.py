@@ -177,7 +177,7 @@ def open_backup(path: str) -> Iterator[Backup]:
 
 def _refuse_other_versions(source: apsw.Connection, path: str) -> None:
     try:
-        schema.refuse_others(source, path)
+        schema.refuse_other_versions(source, path)
     except Damaged:
         raise _damaged(path) from None
 

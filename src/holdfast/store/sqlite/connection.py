@@ -1,4 +1,4 @@
-"""Opens and creates the file safely, and waits for other processes."""
+"""Open and create the file safely, and wait for other processes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _open_for_reading(path: str) -> apsw.Connection:
         connection.execute("PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA query_only = ON")
         _check_kind(connection, path)
         if schema.version_of(connection) != len(schema.MIGRATIONS):
-            schema.refuse_others(connection, path)
+            schema.refuse_other_versions(connection, path)
             raise Refused("the store has another version and cannot be upgraded here", file=path)
     except BaseException:
         connection.close()

@@ -1,4 +1,4 @@
-"""Turns errors of SQLite and the system into errors that tell a person what to do."""
+"""Turn errors of SQLite and the system into errors that tell a person what to do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAVES = "holdfast doctor --repair saves what can be read; after that, holdfast r
 _ROOM = 256 * 1024  # bytes that SQLite needs for shared memory and the smallest transaction
 
 
-class explaining:  # noqa: N801 (used like a function: `with speaking("open the store", path):`)
+class explaining:  # noqa: N801 (used like a function: `with explaining("open the store", path):`)
     """Explains errors that are raised in the block."""
 
     __slots__ = ("operation", "path")
@@ -43,7 +43,7 @@ def explain(error: BaseException, operation: str, path: str) -> HoldfastError | 
             return None
         case apsw.BusyError():
             return Busy(
-                f"{cannot}: another process has held the store for {PATIENCE:.0f} seconds",
+                f"{cannot}: another process has locked the store for {PATIENCE:.0f} seconds",
                 hint="Try again; if it lasts, look for a stopped holdfast process.",
                 operation=operation, file=path,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Finds rows in a file that SQLite can no longer read, in every page that looks like a leaf of a table.
+"""Find rows in a file that SQLite can no longer read, in every page that looks like a leaf of a table.
 
 Rows are not trusted: an event is saved only if its hash is true.
 """

@@ -1,4 +1,4 @@
-"""Reads a store's pages from the disk without SQLite.
+"""Read a store's pages from the disk without SQLite.
 
 To read a file in WAL mode, SQLite has to write next to it: shared memory, locks. This module reads on media that
 cannot be written, and after damage it reads what SQLite no longer reaches. The formats are those of

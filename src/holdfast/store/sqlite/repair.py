@@ -1,4 +1,4 @@
-"""Repairs a store: rebuilds everything derived from the log, sets damaged events aside, and reports what is lost.
+"""Repair a store: rebuild everything derived from the log, set damaged events aside, and report what is lost.
 
 A file that SQLite cannot read is replaced by a new one with every event that is still readable; the damaged one stays
 under another name. Nothing is deleted because it could not be read.

@@ -117,7 +117,7 @@ def version_of_tables(connection: apsw.Connection, migrations: Sequence[str] = M
     return next((version for version, expected in enumerate(due_tables(migrations)) if present == expected), None)
 
 
-def refuse_others(connection: apsw.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> None:
+def refuse_other_versions(connection: apsw.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> None:
     """Raise when the header's version is not that of the tables, or unknown to this program."""
     header, tables = version_of(connection), version_of_tables(connection, migrations)
     if tables is not None and tables != header:
@@ -140,7 +140,7 @@ def migrate(connection: apsw.Connection, path: str, migrations: Sequence[str] = 
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        refuse_others(connection, path, migrations)
+        refuse_other_versions(connection, path, migrations)
         for step in migrations[version_of(connection) :]:  # read again: another process may have been first
             connection.execute(step)
         connection.pragma("application_id", APPLICATION)

@@ -79,7 +79,7 @@ def trace(entries: Iterable[SignedEntry], vault: str, verified: set[str]) -> Anc
                 entry = founded_by(entry_hash, copies[entry_hash], verified)
                 reason = None if entry else "the founding entry is malformed, or its signature is wrong"
             elif not named.get(header.by, 0) & ancestors:
-                reason = "its author was never let in"
+                reason = "its author was never a member"
             elif not _genuine(entry_hash, copies[entry_hash], keys[header.by], verified):
                 reason = "its signature is wrong"
             else:
@@ -105,7 +105,7 @@ def _headers(copies: dict[str, set[SignedEntry]], vault: str, rejected: dict[str
         elif vault not in (entry_hash, header.vault):
             rejected[entry_hash] = "it belongs to another vault"
         elif entry_hash != vault and not header.parents:
-            rejected[entry_hash] = "it follows nothing"
+            rejected[entry_hash] = "it has no parents"
         else:
             headers[entry_hash] = header
     return headers

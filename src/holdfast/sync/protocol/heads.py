@@ -1,8 +1,8 @@
-"""The head: a device's signed statement of what it published in a vault under one life, and of what it saw there.
+"""The head: a device's signed statement of what it published in a vault under one writer id, and of what it saw.
 
-A life (one writer id) numbers its pushes 1, 2, 3…; each pack covers some of them without gaps, so that a device that
-has read up to a number knows from the head alone which packs are new. Heads are numbered too, and the numbers only
-grow: a replayed older head, or a withheld one that others have seen, is noticed.
+A *life* (one writer id in a vault) numbers its pushes 1, 2, 3…; each pack covers some of them without gaps, so that a
+device that has read up to a number knows from the head alone which packs are new. Heads are numbered too, and the
+numbers only grow: a replayed older head, or a withheld one that others have seen, is noticed.
 """
 
 from __future__ import annotations

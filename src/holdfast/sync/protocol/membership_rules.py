@@ -102,7 +102,7 @@ class MembershipRules:
             case Remove() | Restore():
                 need = ANY if isinstance(entry, Remove) and entry.device == by else ADMIN
                 if not self.admits.get(entry.device, 0) & node.ancestors:
-                    return "it names a device that was never let in"
+                    return "it names a device that was never a member"
             case ShareEntry():
                 if of_share:
                     return "sessions are shared only from the main vault"

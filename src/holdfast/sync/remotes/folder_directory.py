@@ -102,7 +102,7 @@ class Directory:
             return None
 
     def read(self, name: str, limit: int) -> bytes | None:
-        """At most `most` bytes of a regular file; None when there is none."""
+        """At most `limit` bytes of a regular file; None when there is none."""
         info = self.look(name)
         if info is None or stat.S_ISDIR(info.st_mode):
             return None

@@ -339,7 +339,7 @@ class ObjectRepository(GitProgram):
         max_output: int = _MAX_OUTPUT,
         growth: int | None = None,
     ) -> GitResult:
-        """Run git here; stop it when it prints more than `most` bytes, or packs grow by more than `growth`."""
+        """Run git here; stop it when it prints more than `max_output` bytes, or packs grow by more than `growth`."""
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
         before = 0 if growth is None else self.weight()
         with tempfile.TemporaryFile() as stdin_file, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

@@ -27,7 +27,7 @@ class SessionList(Document, kw_only=True):
 
 
 class LoggedEvent(msgspec.Struct, kw_only=True):
-    """An event with every field (`core.event.public`)."""
+    """An event with every field (`core.envelope.event_document`)."""
 
     v: int
     session: str

@@ -51,25 +51,21 @@ class At(Parameters, kw_only=True):
 
 class SessionsParameters(Parameters, kw_only=True):
     limit: Annotated[int, Meta(description="How many at most.", ge=1, le=1000)] = 20
-    search: Annotated[str, Meta(description="Words that the session holds.", max_length=1000)] | UnsetType = UNSET
+    search: Annotated[str, Meta(description="Words to search for.", max_length=1000)] | UnsetType = UNSET
     status: Annotated[Status, Meta(description="Only sessions of this status.")] | UnsetType = UNSET
     since: _SINCE | UnsetType = UNSET
     all_projects: Annotated[bool, Meta(description="Of all projects, or only of where `holdfast ui` runs.")] = True
     project: _PROJECT | UnsetType = UNSET
     unfinished: Annotated[bool, Meta(description="Only what is not finished.")] = False
     archived: Annotated[bool, Meta(description="Only what is archived, or only what is not.")] | UnsetType = UNSET
-    cursor: (
-        Annotated[str, Meta(description="`next` of the answer before: what follows it.", max_length=64)] | UnsetType
-    ) = UNSET
+    cursor: Annotated[str, Meta(description="`next` of the previous answer.", max_length=64)] | UnsetType = UNSET
     at: _AT | UnsetType = UNSET
 
 
 class Events(Parameters, kw_only=True):
     type: Annotated[str, Meta(description="Only events of this type.", max_length=100)] | UnsetType = UNSET
     limit: (
-        Annotated[
-            int, Meta(description="The last so many; with `after`, the first so many after it.", ge=1, le=100_000)
-        ]
+        Annotated[int, Meta(description="How many: the latest, or those after `after`.", ge=1, le=100_000)]
         | UnsetType
     ) = UNSET
     after: (
@@ -88,9 +84,7 @@ class Briefing(Parameters, kw_only=True):
 
 
 class HoursParameters(Parameters, kw_only=True):
-    by: Annotated[Literal["scope", "day", "project", "agent"], Meta(description="What is added up in one line.")] = (
-        "scope"
-    )
+    by: Annotated[Literal["scope", "day", "project", "agent"], Meta(description="What to group by.")] = "scope"
     project: _PROJECT | UnsetType = UNSET
     since: _SINCE | UnsetType = UNSET
 
@@ -215,7 +209,7 @@ def hours(keeper: Keeper, _: Path, parameters: Parameters) -> d.HoursTable | d.A
 
 
 def hills(keeper: Keeper, _: Path, __: Parameters) -> d.HillList:
-    """Where the scopes of all projects stand."""
+    """The positions of the scopes of all projects."""
     return d.HillList(hills=[
         d.HillPlace(
             project=hill.project, scope=hill.scope, position=hill.position, session=hill.session,
@@ -289,7 +283,7 @@ def description() -> dict[str, Any]:
         "info": {
             "title": "Holdfast",
             "version": __version__,
-            "description": "What the dashboard shows, to read. `holdfast ui --json --no-open` tells the token.",
+            "description": "The data of the dashboard, read-only. `holdfast ui --json --no-open` prints the token.",
         },
         "paths": {
             **paths,

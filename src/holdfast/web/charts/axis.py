@@ -35,7 +35,7 @@ _LABEL_GAP_NARROW: Final = 30.0  # and on a phone
 
 
 def step_for(length: int, max_steps: int) -> int:
-    """The smallest round step of which a length has at most `most`."""
+    """The smallest round step of which a length has at most `max_steps`."""
     return next((step for step in _STEPS if length <= step * max_steps), _STEPS[-1])
 
 

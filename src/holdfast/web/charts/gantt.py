@@ -28,7 +28,7 @@ FORMS: Final[dict[str, tuple[str, str]]] = {
     "pending": ("held", "·"),
 }  # fmt: skip
 WORDS: Final = {
-    "error": "failed", "timeout": "out of time", "aborted": "given up", "pending": "not started",
+    "error": "failed", "timeout": "timed out", "aborted": "aborted", "pending": "not started",
     "gone": "ended without finishing",
 }  # fmt: skip
 _ACTIVE: Final = frozenset({"running", "paused", "gone", "pending"})

@@ -25,7 +25,7 @@ _PAST_WIDTH: Final = _LEFT + (WEEKS - 1) * _PITCH
 _WEEK_WIDTH: Final = _PITCH + 2
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-# How much work one step stands for: the scale changes rarely, and its limits are round.
+# The amount of work that one step represents: the scale changes rarely, and its limits are round.
 _UNITS: Final = (15 * MINUTE, 30 * MINUTE, *(hours * HOUR for hours in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)))
 
 

@@ -93,7 +93,7 @@ def drawing(dots: Sequence[Dot], size: HillSize = WIDE, label: str = "Hill") -> 
     )  # fmt: skip
 
 
-# ── where things stand ───────────────────────────────────────────────────────────────────────────────────
+# ── positions of the dots ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _stacks(dots: Sequence[Dot]) -> dict[int, list[Dot]]:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 # The status of a device in a vault.
 STATUS_WORDS: Final = {
-    "member": "belongs here", "pending": "asks to join", "reader": "reads only", "removed": "was removed",
-    "other-keys": "known by other keys", "no-keys": "has no keys", "recovery": "a code on paper", "guest": "a guest",
+    "member": "member", "pending": "asks to join", "reader": "read-only", "removed": "removed",
+    "other-keys": "known by other keys", "no-keys": "no keys", "recovery": "recovery code", "guest": "guest",
 }  # fmt: skip
 
 

@@ -127,7 +127,7 @@ def matching_rows(keeper: Keeper, request: PageRequest, limit: int) -> list[Row]
         before=history.place_of(keeper.existing_store(), request.text("before") or None),
         limit=limit,
     )
-    return history.listed(keeper, row_filter)
+    return history.list_rows(keeper, row_filter)
 
 
 def more(keeper: Keeper, request: PageRequest) -> PageExtra:
@@ -165,7 +165,7 @@ def _address(request: PageRequest, last: str) -> str:
 def _with_time_worked(keeper: Keeper, rows: list[Row]) -> list[tuple[Row, int | None]]:
     """Rows with the time worked until now; if it grows, with zero and the moment it counts from."""
     now = keeper.now()
-    history.mark_over(keeper, rows)
+    history.mark_inactive(keeper, rows)
     worked = history.worked_since(keeper, rows, now)
     timed_rows: list[tuple[Row, int | None]] = []
     for row in rows:

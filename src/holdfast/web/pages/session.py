@@ -105,7 +105,7 @@ def _root(keeper: Keeper, session: str, card: SessionCard, at: int | None) -> st
     if at is not None or not card.here:
         return None
     try:
-        return work_trees.at_its_place(keeper, session).place.root
+        return work_trees.workspace_of_session(keeper, session).place.root
     except HoldfastError:
         return None
 

@@ -187,7 +187,7 @@ class _Phase(NamedTuple):
 
 
 def bounded_plan(groups: Sequence[tuple[str, list[Task]]], max_tasks: int = MAX_TASKS) -> list[_Phase]:
-    """The plan with at most `most` tasks: ended ones are left out first, the oldest before others, then open ones."""
+    """At most `max_tasks` tasks of the plan: ended ones are left out first, the oldest first, then open ones."""
     too_many = sum(len(tasks) for _, tasks in groups) - max_tasks
     remaining, shown_phases = max_tasks, []
     for title, tasks in groups:

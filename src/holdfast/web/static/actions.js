@@ -96,9 +96,9 @@ async function submitted(event) {
 
 // The page behind an open dialog cannot be read, so the dialog shows its own error.
 function showErrorIn(form, error) {
-  form.querySelector(".trouble")?.remove();
+  form.querySelector(".failure")?.remove();
   const hints = (error.hint ?? "").split("\n").filter(Boolean);
-  const box = make("div", { className: "trouble", role: "alert" }, make("p", { textContent: error.message }),
+  const box = make("div", { className: "failure", role: "alert" }, make("p", { textContent: error.message }),
     ...hints.map((line) => make("p", { textContent: line, className: "hint" })));
   form.querySelector("menu").before(box);
 }

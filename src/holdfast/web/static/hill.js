@@ -6,7 +6,7 @@ import { send } from "./actions.js";
 const KEYS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 5, PageDown: -5, Home: -10, End: 10 };
 const LAST = 10;
 const holds = new Map(); // by region, how many moves are not finished
-let held = null; // the dot being moved: where it was, where it is, and by which pointer
+let dragged = null; // the dot being moved: where it was, where it is, and by which pointer
 
 const within = (position) => Math.min(Math.max(position, 0), LAST);
 const regionOf = (dot) => dot.closest(".hill-of");
@@ -15,10 +15,10 @@ function hold(region, change) {
   const count = (holds.get(region) ?? 0) + change;
   if (count > 0) {
     holds.set(region, count);
-    region.dataset.held = "";
+    region.dataset.dragged = "";
   } else {
     holds.delete(region);
-    delete region.dataset.held;
+    delete region.dataset.dragged;
     release();
   }
 }
@@ -48,9 +48,9 @@ function describe(dot, position) {
 
 function take(dot, pointer) {
   const from = Number(dot.getAttribute("aria-valuenow"));
-  held = { dot, pointer, from, at: from, was: dot.getAttribute("transform"), region: regionOf(dot) };
-  hold(held.region, 1);
-  dot.classList.add("held");
+  dragged = { dot, pointer, from, at: from, was: dot.getAttribute("transform"), region: regionOf(dot) };
+  hold(dragged.region, 1);
+  dot.classList.add("dragged");
 }
 
 function putBack({ dot, from, was }) {
@@ -59,10 +59,10 @@ function putBack({ dot, from, was }) {
 }
 
 async function letGo() {
-  const { dot, from, at, region } = held;
-  const moved = held;
-  held = null;
-  dot.classList.remove("held");
+  const { dot, from, at, region } = dragged;
+  const moved = dragged;
+  dragged = null;
+  dot.classList.remove("dragged");
   if (at === from) {
     putBack(moved);
   } else {
@@ -94,9 +94,9 @@ function redrawn(name) {
 }
 
 function giveUp() {
-  const moved = held;
-  held = null;
-  moved.dot.classList.remove("held");
+  const moved = dragged;
+  dragged = null;
+  moved.dot.classList.remove("dragged");
   putBack(moved);
   moved.region.querySelector(".where-now").textContent = "";
   hold(moved.region, -1);
@@ -107,7 +107,7 @@ const dotOf = (event) => event.target.closest?.(".dot");
 document.addEventListener("pointerdown", (event) => {
   const dot = dotOf(event);
   if (!dot || event.button !== 0 || !event.isPrimary) return;
-  if (held) letGo();
+  if (dragged) letGo();
   if (dot.classList.contains("sent")) return;
   event.preventDefault();
   take(dot, event.pointerId);
@@ -116,19 +116,19 @@ document.addEventListener("pointerdown", (event) => {
 });
 
 document.addEventListener("pointermove", (event) => {
-  if (held?.pointer !== event.pointerId) return;
-  const { left, pitch } = held.dot.ownerSVGElement.dataset;
-  const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(held.dot.ownerSVGElement.getScreenCTM().inverse());
+  if (dragged?.pointer !== event.pointerId) return;
+  const { left, pitch } = dragged.dot.ownerSVGElement.dataset;
+  const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(dragged.dot.ownerSVGElement.getScreenCTM().inverse());
   const position = within((x - left) / pitch);
-  place(held.dot, position);
-  if (Math.round(position) !== held.at) {
-    held.at = Math.round(position);
-    describe(held.dot, held.at);
+  place(dragged.dot, position);
+  if (Math.round(position) !== dragged.at) {
+    dragged.at = Math.round(position);
+    describe(dragged.dot, dragged.at);
   }
 });
 
-document.addEventListener("pointerup", (event) => held?.pointer === event.pointerId && letGo());
-document.addEventListener("pointercancel", (event) => held?.pointer === event.pointerId && giveUp());
+document.addEventListener("pointerup", (event) => dragged?.pointer === event.pointerId && letGo());
+document.addEventListener("pointercancel", (event) => dragged?.pointer === event.pointerId && giveUp());
 
 // A finger on a dot moves the dot, not the page: browsers apply `touch-action` to whole drawings only.
 document.addEventListener("touchstart", (event) => dotOf(event) && event.preventDefault(), { passive: false });
@@ -139,20 +139,20 @@ document.addEventListener("keydown", (event) => {
   if (event.key in KEYS) {
     event.preventDefault();
     if (dot.classList.contains("sent")) return;
-    if (!held) take(dot, null);
-    held.at = within(held.at + KEYS[event.key]);
-    place(dot, held.at);
-    describe(dot, held.at);
-  } else if (event.key === "Enter" && held) {
+    if (!dragged) take(dot, null);
+    dragged.at = within(dragged.at + KEYS[event.key]);
+    place(dot, dragged.at);
+    describe(dot, dragged.at);
+  } else if (event.key === "Enter" && dragged) {
     event.preventDefault();
     letGo();
-  } else if (event.key === "Escape" && held) {
+  } else if (event.key === "Escape" && dragged) {
     event.preventDefault();
     giveUp();
   }
 });
 document.addEventListener("focusout", (event) => {
-  if (held && held.pointer === null && dotOf(event) === held.dot) letGo();
+  if (dragged && dragged.pointer === null && dotOf(event) === dragged.dot) letGo();
 });
 // Whoever sends the form with Enter is done writing, so the result may be drawn. Before the button is disabled.
 document.addEventListener(

@@ -5,7 +5,7 @@ const dayOf = (event) => event.target.closest?.("[data-day]");
 
 function tell(event) {
   const day = dayOf(event);
-  if (day) document.getElementById("heat-said").textContent = day.querySelector("title").textContent;
+  if (day) document.getElementById("heat-text").textContent = day.querySelector("title").textContent;
 }
 
 function go(day) {

@@ -6,7 +6,7 @@ import { refresh } from "./times.js";
 let page = document.body.dataset.address;
 let version = document.body.dataset.version;
 let hello = () => {}; // tells the worker which page this is, and its version
-let held = false;
+let paused = false;
 const waiting = new Map(); // regions the person is busy with, which are put later
 
 export function follow() {
@@ -28,7 +28,7 @@ export function follow() {
       stream = new EventSource(`/live?${new URLSearchParams([["page", page], ["version", version]])}`);
       stream.onopen = () => hear({ kind: "open" });
       stream.onerror = () => hear({ kind: "lost" });
-      for (const kind of ["news", "trouble", "beat"]) {
+      for (const kind of ["news", "failure", "beat"]) {
         stream.addEventListener(kind, (event) => hear({ kind, ...JSON.parse(event.data) }));
       }
     };
@@ -48,8 +48,8 @@ export function turn(address, its) {
 
 // While the person looks at another moment nothing is put; afterwards the whole page is sent.
 export function hold(on) {
-  if (held === on) return;
-  held = on;
+  if (paused === on) return;
+  paused = on;
   waiting.clear();
   if (on) return;
   version = "";
@@ -61,40 +61,40 @@ function hear(message) {
   if (message.version && !message.version.startsWith(`${document.body.dataset.run}-`)) return location.reload();
   if (message.page !== undefined && message.page !== page) return; // of an earlier view
   const pulse = document.getElementById("pulse");
-  if (message.kind === "news" && !held) {
+  if (message.kind === "news" && !paused) {
     version = message.version ?? version;
     show(message);
-    tell(null);
+    showFailure(null);
   } else if (message.kind === "news") {
     document.dispatchEvent(new CustomEvent("missed", { detail: message.put }));
-  } else if (message.kind === "trouble") {
+  } else if (message.kind === "failure") {
     if (message.gone) leave(message.message);
-    else tell(message.message);
+    else showFailure(message.message);
   }
-  const lost = message.kind === "lost" || message.kind === "stranger";
+  const lost = message.kind === "lost" || message.kind === "unknown";
   pulse.dataset.state = lost ? "offline" : "live";
   if (pulse.textContent !== pulse.dataset.state) pulse.textContent = pulse.dataset.state;
   document.getElementById("offline").hidden = message.kind !== "lost";
-  document.getElementById("stranger").hidden = message.kind !== "stranger";
+  document.getElementById("unknown").hidden = message.kind !== "unknown";
 }
 
 // What was shown no longer exists, so it must not stay readable.
 function leave(why) {
-  const said = document.createElement("div");
-  said.className = "empty";
-  said.append(
+  const notice = document.createElement("div");
+  notice.className = "empty";
+  notice.append(
     Object.assign(document.createElement("h1"), { textContent: "It is no longer here" }),
     Object.assign(document.createElement("p"), { textContent: why }),
     Object.assign(document.createElement("a"), { textContent: "Back to Now", href: "/now" }),
   );
-  document.getElementById("main").replaceChildren(said);
+  document.getElementById("main").replaceChildren(notice);
   document.title = "Holdfast";
 }
 
-function tell(trouble) {
-  const banner = document.getElementById("trouble");
-  banner.hidden = trouble === null;
-  banner.textContent = trouble === null ? "" : `This page cannot be brought up to date: ${trouble}`;
+function showFailure(failure) {
+  const banner = document.getElementById("failure");
+  banner.hidden = failure === null;
+  banner.textContent = failure === null ? "" : `This page cannot be brought up to date: ${failure}`;
 }
 
 // Puts regions in their places. `put` contains HTML that the server escaped; nothing in it can run (see the policy).
@@ -117,9 +117,9 @@ export function show({ put = {}, lists = {} }) {
   document.dispatchEvent(new CustomEvent("shown", { detail: Object.keys(put) }));
 }
 
-// Whether the person is busy there: writing, in a dialog, or holding it (`data-held`) with a finger or the keys.
+// Whether the person is busy there: writing, in a dialog, or holding it (`data-dragged`) with a finger or the keys.
 const BUSY = "input:focus, textarea:focus, select:focus, dialog[open]";
-const busy = (region) => region.hasAttribute("data-held") || region.querySelector(BUSY) !== null;
+const busy = (region) => region.hasAttribute("data-dragged") || region.querySelector(BUSY) !== null;
 
 function replace(old, element) {
   // What the person opened stays open, and the focus stays.

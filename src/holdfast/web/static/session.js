@@ -67,7 +67,7 @@ async function go() {
     hold(true);
     try {
       const result = await asked(`${here}/as-of?${new URLSearchParams({ ...wish, from: travel().count })}`);
-      if (returning) continue; // the person has gone back meanwhile
+      if (returning) continue; // the person has returned meanwhile
       if (result.at === null) {
         now();
         continue;

@@ -39,7 +39,7 @@ function connect() {
   stream.addEventListener("beat", () => {
     lastSign = Date.now();
   });
-  for (const kind of ["news", "trouble"]) {
+  for (const kind of ["news", "failure"]) {
     stream.addEventListener(kind, (event) => {
       lastSign = Date.now();
       const data = JSON.parse(event.data);
@@ -59,7 +59,7 @@ async function again() {
   stream = null;
   clearTimeout(planned);
   planned = setTimeout(connect, 1000);
-  tell({ kind: (await knowsUs()) ? "lost" : "stranger" });
+  tell({ kind: (await knowsUs()) ? "lost" : "unknown" });
 }
 
 // Whether a server that answers would let us in: a restarted one does not.

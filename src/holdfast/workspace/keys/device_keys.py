@@ -167,7 +167,7 @@ def check_recipient(text: str) -> str:
     raise Invalid("this is not a public key", hint=_EXPECTED)
 
 
-def new_box() -> tuple[str, str]:
+def new_request_keys() -> tuple[str, str]:
     """The keys of a vault's letter box: the public recipient, and the identity that its members share."""
     identity = age_keys.identity(os.urandom(32))
     recipient = age_keys.public_of(identity)

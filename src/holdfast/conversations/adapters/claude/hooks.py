@@ -113,7 +113,7 @@ def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
 def _background_agent_ended(notice: re.Match[str]) -> AgentEnded:
     result = re.search(_AGENT_RESULT, notice[0].partition("<result>")[0])
     status = result[1] if result else "completed"
-    reason = (result[2] if result else None) or f"it was told to be {status}"
+    reason = (result[2] if result else None) or f"it ended with status {status}"
     stopped = status in _STOPPED
     failed = reason.strip() if stopped or status == "failed" else None
     return AgentEnded(agent=notice[1], tokens=int(notice[2]), failed=failed, stopped=stopped)

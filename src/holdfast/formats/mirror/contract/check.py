@@ -51,10 +51,10 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     "unreadable": "Move it away, or make it readable.",
     "unmerged": "Finish the merge: decide what stays in the file, and remove the markers.",
     "unknown": f"Holdfast supports version {words.VERSION}: upgrade Holdfast, or correct the version.",
-    "unused": "History is never changed: look at these lines, and append what they should have said.",
+    "unused": "History is never changed: check these lines, and append correct ones.",
     "changed": "Holdfast never changes history: restore the lines from git or a backup.",
     "large": "Move its older lines into a file of their own.",
-    "lacking": "Restore the lines from git or a backup; until then it is not certain what they said.",
+    "lacking": "Restore the lines from git or a backup; until then it is not certain what they recorded.",
     "absent": "Restore its directory, or remove its entry from the registry.",
 }
 

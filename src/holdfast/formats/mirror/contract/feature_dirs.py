@@ -1,7 +1,7 @@
 """Feature directories: created whole or not at all, and erased when their session is deleted.
 
 A directory is built under a name that begins with a dot, synced, and renamed into place; only then does the registry
-list it. A creator that dies half-way leaves a dotted directory, which is removed, or one that carries its registry
+list it. A creator that is killed leaves a dotted directory, which is removed, or one that carries its registry
 entry, which is completed: `settle` does both, and everybody who reads the registry calls it.
 
 Erasing removes what Holdfast wrote and keeps what others wrote. Only here do lines leave a history: somebody asked
@@ -272,7 +272,7 @@ def erase(feature: Feature) -> bool:
     return False
 
 
-def foreign_lines(raw: bytes) -> bytes:
+def lines_of_others(raw: bytes) -> bytes:
     """The lines of a history that Holdfast did not write, unchanged."""
     foreign = bytearray()  # not a list of lines: there may be millions
     for line in io.BytesIO(raw):
@@ -298,14 +298,14 @@ def _is_object(line: bytes) -> bool:
 def _erase_lines(feature: Feature) -> None:
     raw = _read_history(feature.history)
     if raw is not None:
-        foreign = foreign_lines(raw)
+        foreign = lines_of_others(raw)
         if not foreign:
             _remove_file(feature, feature.history)
         elif foreign != raw:
             _replace(feature.history, raw, foreign)
     for path in files.temporaries(feature.path):
         # Left by a killed writer. It may contain lines that others wrote meanwhile.
-        if not any(_is_object(line) for line in io.BytesIO(foreign_lines(_read_history(path) or b""))):
+        if not any(_is_object(line) for line in io.BytesIO(lines_of_others(_read_history(path) or b""))):
             os.unlink(path)
 
 
@@ -314,7 +314,7 @@ def _replace(path: str, raw: bytes, content: bytes) -> None:
 
     def displaced(path: str) -> None:
         old = _read_history(path) or b""
-        late.append(foreign_lines(old[len(raw) :] if old.startswith(raw) else b""))
+        late.append(lines_of_others(old[len(raw) :] if old.startswith(raw) else b""))
 
     write_atomic(path, content, displaced=displaced)
     _append(path, b"".join(late))
@@ -324,7 +324,7 @@ def _remove_file(feature: Feature, path: str) -> None:
     """Renamed first: a program without locks may have appended to it just now."""
     aside = os.path.join(feature.path, files.temporary_name())
     os.rename(path, aside)
-    late = foreign_lines(_read_history(aside) or b"")
+    late = lines_of_others(_read_history(aside) or b"")
     if late:
         _append(feature.history, late)
     os.unlink(aside)

@@ -38,7 +38,7 @@ def read_feature_document(folder: str, *, leave_no_trace: bool = False) -> dict[
             document = yaml_files.load(path)
             if document is not None:
                 document_parts[name] = document.value
-        lines = foreign_lines(feature.history)
+        lines = read_foreign_lines(feature.history)
     if not document_parts:
         raise Invalid(f"there is neither state nor plan in {feature_id}", operation="read", file=folder)
     entry = entry_of(root, feature_id)
@@ -57,7 +57,7 @@ def entry_of(root: str, feature_id: str) -> dict[str, Json] | None:
         return None
 
 
-def foreign_lines(path: str) -> list[Json]:
+def read_foreign_lines(path: str) -> list[Json]:
     """Lines of other programs, up to the size of a document. Holdfast's own are events that the log has.
 
     The file only grows, so these lines stay the same; the doctor says where they end.
@@ -139,7 +139,7 @@ def _write(path: str, value: Mapping, displaced: Callable[[str, str], None] | No
         return None if old.value == made else yaml_files.render(made, old)
 
     # Since the caller looked at it, lines were appended to the history and synced to disk.
-    yaml_files.rewrite(path, over, None if displaced is None else partial(displaced, path), tell_first=True)
+    yaml_files.rewrite(path, over, None if displaced is None else partial(displaced, path), report_current=True)
 
 
 def _with_others_keys(old: Mapping, new: Mapping) -> Mapping:

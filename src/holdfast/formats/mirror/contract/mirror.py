@@ -25,7 +25,7 @@ from holdfast.formats.contract import configured
 from holdfast.formats.contract.events import foreign_line_events
 from holdfast.formats.contract.history import history_line, with_states
 from holdfast.formats.mirror.contract import feature_dirs, feature_files, history, layout, registry, yaml_files
-from holdfast.formats.mirror.contract.feature_files import foreign_lines, read_feature_document
+from holdfast.formats.mirror.contract.feature_files import read_feature_document, read_foreign_lines
 from holdfast.formats.mirror.fingerprint import Fingerprint, hash_of
 from holdfast.formats.mirror.layouts import MirrorLayout, ShownSession, WantedFile, absolute_path, safe_name
 from holdfast.formats.mirror.state import WrittenFile
@@ -339,7 +339,7 @@ def _is_imported_line(event: Event) -> bool:
 def _foreign_commands(path: str) -> Counter[bytes]:
     """The events in lines of other programs, counted by content."""
     return Counter(
-        msgspec.json.encode(command.data) for _, command in foreign_line_events({"history": foreign_lines(path)})
+        msgspec.json.encode(command.data) for _, command in foreign_line_events({"history": read_foreign_lines(path)})
     )
 
 

@@ -353,5 +353,5 @@ def _reason_uncertain(index: HistoryIndex) -> str:
     lost = bool(flaws)
     if index.unreadable.number:
         flaws.append(f"has {count(index.unreadable.number, 'line')} that cannot be read")
-    consequence = ": what it said there is not certain, so what the files still say is kept" if lost else ""
+    consequence = ": what it recorded there is uncertain, so the content of the files is kept" if lost else ""
     return f", which {' and '.join(flaws)}{consequence}" if flaws else ""

@@ -100,16 +100,16 @@ def rewrite(
     change: Callable[[bytes | None], bytes | None],
     displaced: Callable[[str], None] | None = None,
     *,
-    tell_first: bool = False,
+    report_current: bool = False,
 ) -> None:
     """Write what `change` makes of the file; None if it is up to date.
 
     A program without locks may write between our read and our write. Then the change is applied again, to what it
-    wrote, and `displaced` gets the path where that can be found for a moment. With `tell_first` it also gets the file
-    as it is read, for callers that looked at it a while ago.
+    wrote, and `displaced` gets the path where that can be found for a moment. With `report_current` it also gets the
+    file as it is read, for callers that looked at it a while ago.
     """
     old = read_raw(path)
-    if tell_first and old is not None and displaced is not None:
+    if report_current and old is not None and displaced is not None:
         displaced(path)
     expected = old
     for _ in range(_MAX_TRIES):
