@@ -174,7 +174,7 @@ _SHARE_REVOKED: Final = (
     "recent changes by others cannot be decrypted here: the session may no longer be shared with you,"
     " or, if you accepted it with --identity, accept it so again"
 )
-_MAY_NOT_SHARE: Final = "it shares a session that it neither started nor may decide over"
+MAY_NOT_SHARE: Final = "it shares a session that it neither started nor may decide over"
 _FOREIGN_OBJECT: Final = "the remote has a file whose name no object can have"
 _READ_ONLY_NOW: Final = (
     "The session {0} is read-only for you from now on; what you had sent by then is in it."
@@ -203,13 +203,13 @@ def sync_vault(
     report.add(_sync_one_vault(main, listed, None, progress, patient=patient, put_back=put_back))
     for share in vault_shares.followed_shares(main) if main.membership.is_member(main.me) else ():
         if not event_rights.may_share(main, share.by, share.session):
-            main.report.reject("", name_of(main, share.by), _MAY_NOT_SHARE)
+            main.report.reject("", name_of(main, share.by), MAY_NOT_SHARE)
             continue
         vault = vault_shares.open_share(main, share.vault, share.founding)
         report.add(_sync_one_vault(vault, listed, main, progress, patient=patient, put_back=put_back))
     for name in foreign_at(main.remote):
         main.report.reject(printable(name), "", _FOREIGN_OBJECT)
-    if any(refused.reason in (_MAY_NOT_SHARE, _FOREIGN_OBJECT) for refused in main.report.rejected):
+    if any(refused.reason in (MAY_NOT_SHARE, _FOREIGN_OBJECT) for refused in main.report.rejected):
         _remember_rejected(main, whole=True)
         for refused in main.report.rejected:
             report.reject(*refused)
