@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,31 @@ def test_mirrored_file_with_the_id_of_another_projects_session_is_left_alone(cli
     shown = cli.session("show", session)
     assert (shown["goal"], shown["status"]) == ("Own work", "in_progress")
     assert "precious" not in (evil / CRAFT / f"{session}.json").read_text()
+
+
+@pytest.mark.parametrize("words", [("import",), ("recover", "--start")], ids=["import", "recover"])
+@pytest.mark.parametrize("status", ["in_progress", "completed", "aborted"])
+def test_imported_file_changes_no_session_of_another_project(
+    cli: Calling, tmp_path: Path, words: tuple[str, ...], status: str
+) -> None:
+    """A repository may contain a file with any id; in the session's own project it is imported."""
+    cli.repository()
+    own = os.getcwd()
+    session = cli.session("start", "Own work")["id"]
+    file = tmp_path / "copy.json"
+    cli.document("export", session, "--format", "craft", "-o", str(file))
+    document = json.loads(file.read_text())
+    document |= {"goal": "Taken over", "status": status, "updated_at": "2099-01-01T00:00:00.000Z"}
+    evil = tmp_path / "evil"
+    evil.mkdir()
+    (evil / "notes.json").write_text(json.dumps(document))
+    cli.patch.chdir(evil)
+    before = cli.document("log", session)["events"]
+    refused = cli(words[0], "notes.json", *words[1:])
+    assert refused.code != 0
+    assert "session of another project" in refused.out + refused.err
+    assert cli.document("log", session)["events"] == before
+    assert cli("status", "--json").code == 0
+    cli.patch.chdir(own)
+    assert cli("import", str(evil / "notes.json")).code == 0
+    assert cli.session("show", session)["goal"] == "Taken over"

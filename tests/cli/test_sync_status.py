@@ -55,11 +55,11 @@ def test_session_is_pending_after_every_change_until_a_sync(several: Several) ->
     several.document("sync")
     assert sync_status(several) == ("synced", "home")
     assert several.session("status")["sync"]["last_sync"].endswith("Z")
-    assert "home: all of it is there; last synced just now" in several("status").out
+    assert "home: up to date; last synced just now" in several("status").out
     assert sync_status(several, "note", "more") == ("pending", "home")
     assert sync_status(several, "show", session) == ("pending", "home")
-    assert "not all of it is there yet" in several("status").out
-    assert "not all of it is there yet" in several("show", session).out
+    assert "not fully synced yet" in several("status").out
+    assert "not fully synced yet" in several("show", session).out
     several.document("sync")
     assert sync_status(several, "show", session) == ("synced", "home")
 

@@ -52,7 +52,7 @@ def import_document(
 ) -> ImportedDocument:
     """Import a document. Raises `Invalid` when that is impossible; nothing is recorded then.
 
-    `of_project`: it came with the project, and must not belong to a session of another one.
+    It changes no session of another project; `of_project`: it must not even belong to one.
     """
     facts = projects.observe(ws.place, "")
     context = import_context(ws, facts)
@@ -67,10 +67,11 @@ def import_document(
             conflicts = 0
         else:
             session = known
-            if transaction.state(session).deleted:
+            state_before = transaction.state(session)
+            if state_before.deleted:
                 raise Refused("this session was deleted, and deleted sessions stay deleted", session=session)
             if of_project:
-                _refuse_other_project(ws, transaction.state(session))
+                _refuse_other_project(ws, state_before)
             events_known = list(store.events(session))
             base = nearest_version(events_known, rules, document)
             if is_older(document, base, rules):
@@ -79,6 +80,8 @@ def import_document(
                 ws.recorder, transaction, session, document, rules, base=base, context=context,
                 known={event.key for event in events_known},
             )  # fmt: skip
+            if merged.events:
+                _refuse_other_project(ws, state_before)
             events, conflicts = merged.events, merged.conflicts
         transaction.remember_project(project)
         state = transaction.state(session)
@@ -96,7 +99,7 @@ def _refuse_other_project(ws: Workspace, state: State) -> None:
         return  # seen on another device only, under a path without meaning here
     raise Refused(
         "the file has the id of a session of another project",
-        hint="If it belongs here: holdfast import FILE, and then holdfast resume ID",
+        hint="If it belongs to that session, import it there: holdfast --project DIR import FILE",
         session=state.session,
     )
 

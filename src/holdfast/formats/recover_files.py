@@ -106,7 +106,7 @@ def start(ws: Workspace, recovered: RecoveredFile) -> tuple[str, list[FormatNote
             return recovered.known, []
         from holdfast.formats.import_ import import_document
 
-        return recovered.known, import_document(ws, recovered.more, recovered.rules).notes
+        return recovered.known, import_document(ws, recovered.more, recovered.rules, of_project=True).notes
     free = current_session(ws) is None
     if recovered.rules is None:
         from holdfast.formats.salvage import import_salvaged
@@ -117,7 +117,7 @@ def start(ws: Workspace, recovered: RecoveredFile) -> tuple[str, list[FormatNote
             raise recovered.error
         from holdfast.formats.import_ import import_document
 
-        taken = import_document(ws, recovered.document, recovered.rules, make_current=free)
+        taken = import_document(ws, recovered.document, recovered.rules, make_current=free, of_project=True)
     return taken.session, taken.notes
 
 
