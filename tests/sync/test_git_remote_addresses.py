@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Unreachable
+from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refused, Unreachable
 from holdfast.sync.remotes.base import Missing
 from holdfast.sync.remotes.conformance import noise
 from holdfast.sync.remotes.git import GitRemote
@@ -334,9 +334,13 @@ def test_name_of_a_git_remote_is_resolved(tmp_path: Path) -> None:
     work.mkdir()
     sh(work, "init", "-q")
     sh(work, "remote", "add", "origin", "git@host:me/repo.git")
-    sh(work, "remote", "add", "near", "../r.git")
+    for name, path in (("near", "../r.git"), ("inside", "./r.git"), ("far", str(tmp_path / "r.git"))):
+        sh(work, "remote", "add", name, path)
     assert resolve_remote_name("git:origin", str(work)) == "git:git@host:me/repo.git"
-    assert os.path.normpath(resolve_remote_name("git:near", str(work))[4:]) == str(tmp_path / "r.git")
+    for name in ("near", "inside", "far"):
+        # An archive may hold the repository and, around it or in it, another one with hooks.
+        with pytest.raises(Refused, match="is a directory on this machine"):
+            resolve_remote_name(f"git:{name}", str(work))
     assert resolve_remote_name("git:/srv/r.git", str(work)) == "git:/srv/r.git"
     with pytest.raises(NotFound, match="no remote called upstream"):
         resolve_remote_name("git:upstream", str(work))

@@ -104,23 +104,14 @@ def resolve_remote_name(url: str, directory: str) -> str:
             file=directory,
         )
     where = address(os.path.join(directory, remote) if remote.startswith(("./", "../")) else remote)
-    if where.local:
-        _refuse_inside(where, directory)
+    if where.local:  # an archive could bring it along, in the repository or around it
+        raise Refused(
+            f"the remote called {word} is a directory on this machine, and git runs the hooks in it",
+            hint=f"If they are yours, give the path itself: git:{where.shown}",
+            operation="git remote",
+            file=where.shown,
+        )
     return PREFIX + where.text
-
-
-def _refuse_inside(where: GitAddress, directory: str) -> None:
-    """Refuse a remote inside the project: a repository could bring one with hooks, which a push would run."""
-    target = os.path.realpath(urllib.parse.unquote(where.text.removeprefix("file://")))
-    place = locate(directory)
-    for root in (place.root, place.main, place.common_dir or place.root):
-        if os.path.commonpath((target, os.path.realpath(root))) == os.path.realpath(root):
-            raise Refused(
-                "the remote of that name is a directory of this project",
-                hint=f"Git would run the hooks in it. If they are yours, give the path itself: git:{where.shown}",
-                operation="git remote",
-                file=where.shown,
-            )
 
 
 def missing_error(where: GitAddress, words: str = "") -> Unreachable:
