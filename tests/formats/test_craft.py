@@ -624,9 +624,9 @@ def test_session_resumes_after_a_pause_but_not_after_its_end() -> None:
     assert datas(edited(paused, tidied())[1]) == [SessionResumed()]
     assert datas(edited(paused, {**tidied(), "status": "completed"})[1]) == [SessionCompleted()]
     over = {**tidied(), "status": "completed"}
-    with pytest.raises(Refused, match="completed, and nothing follows"):
+    with pytest.raises(Refused, match="completed, which is final"):
         edited(over, tidied())
-    with pytest.raises(Refused, match="completed, and nothing follows"):
+    with pytest.raises(Refused, match="completed, which is final"):
         edited(over, {**over, "pending_tasks": ["One more"]})
 
 

@@ -287,7 +287,7 @@ def test_completed_task_cannot_change_its_status(status: str) -> None:
 
 def test_completed_feature_stays_completed() -> None:
     done = {**example(), "entry": {**ENTRY, "status": "completed"}}
-    with pytest.raises(Refused, match="nothing follows"):
+    with pytest.raises(Refused, match="completed, which is final"):
         changed(done, {**example(), "entry": ENTRY})
 
 
