@@ -16,7 +16,7 @@ import msgspec
 from holdfast.core import limits
 from holdfast.core.canonical import Json, canonical_json
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
-from holdfast.core.events import FREE_TEXT, EventData, ExtraKept, ProjectFacts
+from holdfast.core.events import TYPE_OF, EventData, ExtraKept, ProjectFacts
 from holdfast.core.secrets.patterns import redact_document
 from holdfast.core.text import MAX_TEXT_LENGTH, check_text
 from holdfast.core.times import format_time
@@ -82,8 +82,8 @@ def _invalid_texts(data: EventData) -> Iterator[tuple[str, str]]:
     if type(data) is ExtraKept:
         return
     valid = True
-    for name in data.__struct_fields__:
-        texts = getattr(data, name) if name in FREE_TEXT else None
+    for name in TYPE_OF[type(data)].text_fields:
+        texts = getattr(data, name)
         for wrong in (texts,) if isinstance(texts, str) else texts if isinstance(texts, tuple) else ():
             try:
                 check_text(wrong, "the text", empty=True)

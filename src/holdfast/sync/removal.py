@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from holdfast.core.envelope import Event
 from holdfast.core.event_data import collect_erasures
+from holdfast.core.events import ERASING
 from holdfast.sync import event_rights
-from holdfast.sync.outbox import ERASING
 from holdfast.sync.protocol import entries, packs
 from holdfast.sync.protocol.entries import Admit, Cut, Remove
 from holdfast.sync.protocol.packs import Stretch
