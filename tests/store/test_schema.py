@@ -14,6 +14,7 @@ from holdfast.core.errors import Damaged, Invalid, Refused
 from holdfast.store.conformance import SESSION, Ticks, put, started
 from holdfast.store.sqlite import SqliteStore, schema
 from holdfast.store.sqlite import connection as opening
+from holdfast.store.tables import SessionSummary
 
 SECOND = "CREATE TABLE extra (x); INSERT INTO extra SELECT type FROM events; ALTER TABLE events ADD COLUMN more"
 
@@ -138,6 +139,17 @@ def test_every_migration_changes_the_tables() -> None:
     versions = list(schema.due_tables())
     assert len(versions) == len(schema.MIGRATIONS) + 1
     assert all(entry != other for number, entry in enumerate(versions) for other in versions[:number])
+
+
+def test_tables_have_a_column_for_each_field_of_the_summary(path: str) -> None:
+    """What listings show is declared once."""
+    connection = apsw.Connection(path)
+    columns = [str(row[1]) for row in connection.execute("PRAGMA table_info(sessions)")]
+    connection.close()
+    assert columns == ["ref", "id", "version", *SessionSummary._fields], (
+        "a field of SessionSummary in store/tables.py needs a migration of each store: store/sqlite/schema.py,"
+        " store/postgres/sql"
+    )
 
 
 def test_foreign_database_is_refused(tmp_path: Path) -> None:

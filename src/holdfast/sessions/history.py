@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 def rows_at(ws: Workspace, rows: Iterable[Row], at: int, criteria: Filter) -> list[Row]:
     """The rows as they were at a moment, filtered by their values then."""
+    from holdfast.store.listing import row_of
+    from holdfast.store.tables import summary
+
     matching: list[Row] = []
     archive_ms = archive_after(ws, criteria)
     for row in rows:
@@ -42,14 +45,11 @@ def rows_at(ws: Workspace, rows: Iterable[Row], at: int, criteria: Filter) -> li
             or (criteria.archived is not None and archived_now != criteria.archived)
         ):
             continue
-        matching.append(
-            Row(
-                id=row.id, goal=view.text_value(state, "goal") or "", status=was, progress=view.progress_of(state),
-                project=row.project, device=view.device_of(state), created_at=row.created_at,
-                updated_at=format_time(state.updated_at), working_ms=view.worktime(state, at).working,
-                archived=archived_now, over=ws.is_over(state, at=at), aliases=view.aliases_of(state),
-            )
-        )  # fmt: skip
+        then = row_of(row.id, summary(state), archived=archived_now)
+        then.project, then.created_at = row.project, row.created_at
+        then.working_ms = view.worktime(state, at).working
+        then.over, then.aliases = ws.is_over(state, at=at), view.aliases_of(state)
+        matching.append(then)
     return matching
 
 

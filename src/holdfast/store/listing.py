@@ -17,6 +17,7 @@ from holdfast.core.model import Row
 from holdfast.core.text import parse_query
 from holdfast.core.times import format_time
 from holdfast.store.interface import Filter, ListedProject
+from holdfast.store.tables import SessionSummary
 
 RunQuery = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
 Condition = tuple[str, tuple[Any, ...]]
@@ -61,8 +62,17 @@ _LOOKS_LIKE_ID: Final = re.compile(r"(?=.*[0-9_:-])\S+\Z")
 _SHORTEST_PART: Final = 4  # of an id: shorter parts match too many
 _ALL_ROWS: Final = Within()
 _LISTED: Final = "deleted = 0 AND version > 0"
-_COLUMNS: Final = "id, goal, status, progress, name, device, created_at, updated_at, working_ms, archived, ended_at"
-_SHOWN: Final = f"SELECT {_COLUMNS} FROM sessions WHERE {_LISTED}"  # noqa: S608 (constants)
+# The fields of a row that have a column, and their columns: a row names the project, whose id is in `project`.
+_COLUMNS: Final = {
+    field: "name" if field == "project" else field
+    for field in Row.__struct_fields__
+    if field in ("id", *SessionSummary._fields)
+}
+_SHOWN: Final = f"SELECT {', '.join(_COLUMNS.values())}, ended_at FROM sessions WHERE {_LISTED}"  # noqa: S608 (constants)
+# How a field shows what is in its column, if not as it is.
+_SHOWN_BY: Final[dict[str, Callable[[Any], object]]] = {
+    "created_at": format_time, "updated_at": format_time, "progress": view.fraction,
+}  # fmt: skip
 _UNFINISHED: Final = f"status NOT IN ({', '.join(repr(name) for name in sorted(FINISHED))})"
 _ARCHIVED_OR_OLD: Final = "coalesce(archived, CAST(ended_at IS NOT NULL AND ? - ended_at > ? AS INTEGER)) = ?"
 
@@ -175,12 +185,23 @@ def _placeholders(values: Sequence[str]) -> str:
 
 
 def _row(values: tuple[Any, ...], criteria: Filter) -> Row:
-    id_, goal, status, progress, name, device, created, updated, working, archived, ended = values
+    *columns, ended = values
+    shown = dict(zip(_COLUMNS, columns, strict=True))
     archived_by_age = (
         criteria.archive_after is not None and ended is not None and criteria.now - ended > criteria.archive_after
     )
-    return Row(
-        id=id_, goal=goal, status=status, progress=view.fraction(progress), project=name, device=device,
-        created_at=format_time(created), updated_at=format_time(updated), working_ms=working,
-        archived=archived_by_age if archived is None else bool(archived),
-    )  # fmt: skip
+    shown["archived"] = archived_by_age if shown["archived"] is None else bool(shown["archived"])
+    return _as_row(shown)
+
+
+def row_of(session: str, listed: SessionSummary, *, archived: bool) -> Row:
+    """The row of a session at the time of its summary."""
+    known = {"id": session, **listed._asdict(), "archived": archived}
+    return _as_row({field: known[column] for field, column in _COLUMNS.items()})
+
+
+def _as_row(columns: dict[str, Any]) -> Row:
+    """A row from what is in its columns, by field."""
+    for field, shown in _SHOWN_BY.items():
+        columns[field] = shown(columns[field])
+    return Row(**columns)
