@@ -15,7 +15,6 @@ from holdfast.core.wording import count, one_line
 from holdfast.keeper import store_admin
 from holdfast.keeper.restore import DISPLACES, ERASES, SPEAKS
 from holdfast.machine.wall import monotonic
-from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import NotCopied
 from holdfast.workspace.home import Home
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.store.address import Address
-    from holdfast.store.interface import ShareGrant
+    from holdfast.store.interface import ShareGrant, StoreInfo
     from holdfast.store.store_copy import Progress
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
@@ -42,14 +41,13 @@ def store_show(call: Call) -> None:
 
 
 def _store_document(status: store_admin.StoreStatus) -> dict[str, object]:
-    address = status.address
+    address, info = status.address, status.info
     return {
-        "kind": address.kind, "url": address.url, "there": status.there, "version": status.version,
-        "sessions": status.sessions, "events": status.events, "bytes": status.bytes, "server": status.server,
-        "vault": status.vault, "person": status.person, "people": list(status.people),
-        "partitions": status.partitions,
-        "bypasses_security": status.above, "local": status.local, "encrypted": status.encrypted,
-        "proven": status.proven, "warnings": status.warnings,
+        "kind": address.kind, "url": address.url, "there": status.there, "version": info.version,
+        "sessions": status.sessions, "events": info.events, "bytes": info.bytes, "server": info.server,
+        "vault": info.vault, "person": info.person, "people": status.people, "partitions": info.partitions,
+        "bypasses_security": info.above, "local": info.local, "encrypted": info.encrypted, "proven": info.proven,
+        "warnings": status.warnings,
     }  # fmt: skip
 
 
@@ -62,27 +60,28 @@ def _paint_store(paint: Paint, status: store_admin.StoreStatus) -> Painted:
 
 
 def _store_facts(status: store_admin.StoreStatus) -> list[tuple[str, str]]:
-    if status.server is None:
+    info = status.info
+    if info.server is None:
         return [
-            ("kind", f"SQLite, tables of version {status.version}"), ("sessions", f"{status.sessions:,}"),
-            ("events", f"{status.events or 0:,}"), ("size", _size(status.bytes or 0)),
+            ("kind", f"SQLite, tables of version {info.version}"), ("sessions", f"{status.sessions:,}"),
+            ("events", f"{info.events or 0:,}"), ("size", _size(info.bytes or 0)),
         ]  # fmt: skip
-    events = "not counted yet" if status.events is None else f"about {status.events:,} in all vaults"
+    events = "not counted yet" if info.events is None else f"about {info.events:,} in all vaults"
     return [
-        ("kind", f"PostgreSQL {status.server}, tables of version {status.version}"),
-        ("vault", status.vault or ""), ("person", status.person or ""), ("people", ", ".join(status.people)),
-        ("connection", _connection(status)), ("sessions", f"{status.sessions:,} that you see"),
-        ("events", f"{events}, in {count(status.partitions or 0, 'partition')}"),
-        ("size", f"{_size(status.bytes or 0)} in all vaults"),
+        ("kind", f"PostgreSQL {info.server}, tables of version {info.version}"),
+        ("vault", info.vault or ""), ("person", info.person or ""), ("people", ", ".join(status.people)),
+        ("connection", _connection(info)), ("sessions", f"{status.sessions:,} that you see"),
+        ("events", f"{events}, in {count(info.partitions or 0, 'partition')}"),
+        ("size", f"{_size(info.bytes or 0)} in all vaults"),
     ]  # fmt: skip
 
 
-def _connection(status: store_admin.StoreStatus) -> str:
-    if status.local:
+def _connection(info: StoreInfo) -> str:
+    if info.local:
         return "within this machine"
-    if not status.encrypted:
+    if not info.encrypted:
         return "not encrypted"
-    return "encrypted, and the server proved who it is" if status.proven else "encrypted"
+    return "encrypted, and the server proved who it is" if info.proven else "encrypted"
 
 
 def _size(size: int) -> str:
@@ -274,7 +273,7 @@ def _note_how_to_switch(call: Call, own_home: Home, result: store_admin.MoveResu
     target = result.target
     command = "unset HOLDFAST_STORE" if target.path == own_home.store else _switch_command(target)
     call.note(f"To use it: {command}")
-    if isinstance(target, PostgresAddress) and target.hides:
+    if target.hides:
         call.note("Its password belongs in ~/.pgpass, not in this command.")
     agents = store_admin.connected_agents(own_home)
     if agents:

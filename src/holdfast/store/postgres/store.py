@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 
@@ -26,6 +26,7 @@ from holdfast.store.interface import (
     LocalState,
     NotCopied,
     RefusalCheck,
+    StoreInfo,
     UnsoundEvents,
 )
 from holdfast.store.journal import Journal
@@ -36,6 +37,9 @@ from holdfast.store.postgres.installation import VISIBLE_PARTS
 from holdfast.store.postgres.pipeline import StatementPipeline
 from holdfast.store.postgres.tables import PostgresTables
 from holdfast.store.postgres.transaction import WRITE, PostgresTransaction
+
+if TYPE_CHECKING:
+    from holdfast.store.postgres.members import PostgresTeam
 
 _READ: Final = "read the store"
 _OPEN: Final = "open the store"
@@ -312,6 +316,17 @@ class PostgresStore:
         return self.read(self.tables.latest_time, settled=False)
 
     # ── erasing, backups and repair ──────────────────────────────────────────────────────────────────────
+
+    @property
+    def team(self) -> PostgresTeam:
+        from holdfast.store.postgres.members import PostgresTeam
+
+        return PostgresTeam(self)
+
+    def describe(self) -> StoreInfo:
+        from holdfast.store.postgres import members
+
+        return members.server_info(self)
 
     def erase(self, session: str, deletion: Draft) -> None:
         """Empties the rows; when their bytes leave the server's files is up to the server (docs/team.md)."""

@@ -30,10 +30,12 @@ from holdfast.store.interface import (
     LocalState,
     NotCopied,
     RefusalCheck,
+    StoreInfo,
     UnsoundEvents,
 )
 from holdfast.store.journal import Journal, JournalTransaction
 from holdfast.store.sqlite import connection as sqlite_connection
+from holdfast.store.sqlite import schema
 from holdfast.store.sqlite.errors import explain, explaining
 from holdfast.store.sqlite.tables import SqliteTables
 
@@ -43,6 +45,8 @@ _ERASE_PATIENCE = 0.2  # seconds: reading must not wait long for another reader
 
 class SqliteStore:
     """One file. `writer` is called only to write: reading needs no identity."""
+
+    team = None  # a file is one person's
 
     def __init__(
         self,
@@ -202,6 +206,13 @@ class SqliteStore:
         return None
 
     # ── erasing, backups and repair ──────────────────────────────────────────────────────────────────────
+
+    def describe(self) -> StoreInfo:
+        size = 0
+        for name in (self.path, f"{self.path}-wal"):
+            with suppress(OSError):
+                size += os.stat(name).st_size
+        return StoreInfo(len(schema.MIGRATIONS), self.latest_place(), size)
 
     def erase(self, session: str, deletion: Draft) -> None:
         _announce_erasing(self.path)
