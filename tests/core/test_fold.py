@@ -196,7 +196,7 @@ def test_ending_wins_among_concurrent_statuses(history: History) -> None:
 def test_every_event_type_has_a_rule() -> None:
     """And the tests generate every type."""
     missing = sorted(set(EVENT_TYPES) - set(_RULES))
-    assert not missing, f"_BY_DATA in core/fold.py names no rule for {missing}"
+    assert not missing, f"no @_rule in core/fold.py is for {missing}"
     assert {type(data) for data in POOL} | {ConflictResolved} == {kind.data for kind in EVENT_TYPES.values()}
 
 

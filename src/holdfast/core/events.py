@@ -46,8 +46,6 @@ class EventType(NamedTuple):
 
 EVENT_TYPES: dict[str, EventType] = {}
 TYPE_OF: dict[type[EventData], EventType] = {}
-# The types that erase data of other events.
-ERASING = frozenset({"event.erased", "session.deleted"})
 
 # Raise it when more patterns count as secrets, or more fields are scanned: stored events are then scanned once more
 # before they leave the device.

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.envelope import Event
-from holdfast.core.event_data import read_data
-from holdfast.core.events import ERASING, EventErased
+from holdfast.core.event_data import ERASING, read_data
+from holdfast.core.events import EventErased
 from holdfast.core.lifecycle import SESSION
 from holdfast.store.interface import CopyResult, RefusalCheck, Store
 

@@ -17,16 +17,8 @@ from holdfast.core.canonical import MAX_SAFE_INTEGER, canonical_json
 from holdfast.core.clock import MAX_CLOCK, adjusted_clocks, keeps_written_clock, log_position, tick
 from holdfast.core.envelope import Event, StreamHead, find_problem, make_event
 from holdfast.core.errors import Damaged, NotFound
-from holdfast.core.event_data import collect_erasures, with_data_or_replacement
-from holdfast.core.events import (
-    ERASING,
-    TYPE_OF,
-    EventData,
-    EventErased,
-    ProjectFacts,
-    SessionDeleted,
-    searched_text,
-)
+from holdfast.core.event_data import ERASING, collect_erasures, with_data_or_replacement
+from holdfast.core.events import TYPE_OF, EventData, EventErased, ProjectFacts, SessionDeleted, searched_text
 from holdfast.core.fold import apply, read_data, skip_duplicate
 from holdfast.core.state import State, freeze, thaw
 from holdfast.core.text import MAX_NAME_LENGTH, split_words

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.envelope import Event
-from holdfast.core.events import ERASING
+from holdfast.core.event_data import ERASING
 from holdfast.store import origin
 from holdfast.store.interface import Arrival, RowKey, row_key
 from holdfast.sync.protocol import packs

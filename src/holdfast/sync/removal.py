@@ -16,8 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.envelope import Event
-from holdfast.core.event_data import collect_erasures
-from holdfast.core.events import ERASING
+from holdfast.core.event_data import ERASING, collect_erasures
 from holdfast.sync import event_rights
 from holdfast.sync.protocol import entries, packs
 from holdfast.sync.protocol.entries import Admit, Cut, Remove
