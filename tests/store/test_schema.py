@@ -18,6 +18,8 @@ from holdfast.store.tables import SessionSummary
 
 SECOND = "CREATE TABLE extra (x); INSERT INTO extra SELECT type FROM events; ALTER TABLE events ADD COLUMN more"
 
+KNOWN = len(schema.MIGRATIONS)
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
@@ -105,7 +107,9 @@ def test_newer_store_is_refused_with_both_versions_and_a_hint(path: str) -> None
     """Not a byte changes."""
     make_newer(path)
     before = Path(path).read_bytes()
-    with pytest.raises(Refused, match=r"newer Holdfast \(version 3; this program knows 2\)") as caught:
+    with pytest.raises(
+        Refused, match=rf"newer Holdfast \(version {KNOWN + 1}; this program knows {KNOWN}\)"
+    ) as caught:
         opening.connect(path)
     assert caught.value.exit_code == 1
     assert caught.value.hint is not None
@@ -122,14 +126,14 @@ def test_newer_store_is_refused_on_read_only_media(path: str, media: str) -> Non
 
 
 @pytest.mark.parametrize("media", ["file", "read only"])
-@pytest.mark.parametrize("version", [-2, 0, 1, 3, 66, 258, 1 << 30])
+@pytest.mark.parametrize("version", [-2, 0, 1, KNOWN + 1, 66, 258, 1 << 30])
 def test_version_that_contradicts_the_tables_is_damage(path: str, version: int, media: str) -> None:
     """A flipped bit in the header's version is not taken for a newer or older store."""
     connection = apsw.Connection(path)
     connection.pragma("user_version", version)
     connection.close()
     before = Path(path).read_bytes()
-    with pytest.raises(Damaged, match=f"gives version {version}, its tables are those of version 2"):
+    with pytest.raises(Damaged, match=f"gives version {version}, its tables are those of version {KNOWN}"):
         opening._open_for_reading(path) if media == "read only" else opening.connect(path)
     assert Path(path).read_bytes() == before
 
