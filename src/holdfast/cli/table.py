@@ -191,7 +191,7 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--limit",), "how many", kind="int"),
         Option(("--search",), "words to search for", metavar="TEXT"),
         Option(("--status",), "only sessions with this status", choices=STATUSES),
-        Option(("--since",), "not older than this", kind="date"),
+        Option(("--since",), "no older than this", kind="date"),
         Option(("--all-projects",), "sessions of all projects", kind="flag"),
     ), "history:history", group=HISTORY),
     Command("show", "show everything about a session", (_ID,), "views:show", group=HISTORY),
@@ -222,7 +222,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("unarchive", "take a session out of the archive", (Argument("id", _ID.help),), "history:unarchive",
             group=HISTORY, writes=True),
     Command("delete", "delete a session permanently", (
-        Argument("id", _ID.help), Option(("--confirm",), "delete without being asked", kind="flag"),
+        Argument("id", _ID.help), Option(("--confirm",), "delete without asking", kind="flag"),
         Option(("--force",), "even if it is unfinished", kind="flag"),
     ), "history:delete", group=HISTORY, writes=True),
     # ── Conversations ────────────────────────────────────────────────────────────────────────────────────
@@ -310,7 +310,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("backfill", "add past conversations of agents to the history", (
         Argument("agents", "which agents (default: all)", required=False, many=True, choices=AGENT_NAMES,
                  metavar="AGENT"),
-        Option(("--since",), "not older than this", kind="date"),
+        Option(("--since",), "no older than this", kind="date"),
     ), "conversations:backfill", group=AGENTS),
     # ── Devices and people ───────────────────────────────────────────────────────────────────────────────
     Command("device", "manage this device and those it syncs with", group=DEVICES, verbs=(
@@ -328,7 +328,7 @@ COMMANDS: tuple[Command, ...] = (
         Command("admit", "accept what a removed device wrote and nobody has accepted yet", (
             Argument("name", "its name or fingerprint"),
         ), "devices:device_admit", writes=True),
-        Command("recovery-code", "make a recovery code, for the day when all devices are lost", (_REMOTE,),
+        Command("recovery-code", "make a recovery code, in case all devices are lost", (_REMOTE,),
                 "devices:device_recovery_code", writes=True),
     )),
     Command("remote", "manage remotes: the places through which devices sync", group=DEVICES, verbs=(

@@ -300,7 +300,9 @@ def check_hook_errors(ws: Workspace, _: Store | None) -> Check:
     outages = [line for line in lines if server_outage.is_outage_message(str(line.get("message", "")))]
     lines = [line for line in lines if line not in outages]
     if not lines:
-        return Check("capture", "ok", f"payloads were kept while the server was away ({_describe(outages[-1])})")
+        return Check(
+            "capture", "ok", f"payloads were kept while the server could not be reached ({_describe(outages[-1])})"
+        )
     shown = "; ".join(_describe(line) for line in lines[-_MAX_SHOWN:])
     more = f" (the last of {len(lines):,})" if len(lines) > _MAX_SHOWN else ""
     path = os.path.join(ws.home.path, error_log.NAME)

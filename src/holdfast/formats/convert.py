@@ -98,10 +98,10 @@ def _find_losses(
     ]
     for name in carried:
         if name == target.name and not used:
-            lost.append(FormatNote(source.carries_at, f"what was carried for {name} no longer fits and was not used"))
+            lost.append(FormatNote(source.carries_at, f"the data carried for {name} no longer fits and was not used"))
         elif name != target.name:
             lost.append(
-                FormatNote(source.carries_at, f"what is carried for {name} is left behind; use --carry to keep it")
+                FormatNote(source.carries_at, f"the data carried for {name} is dropped; use --carry to keep it")
             )
     return lost
 

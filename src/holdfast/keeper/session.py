@@ -215,7 +215,7 @@ class SessionHandle(Work):
             cost_usd=None if cost_usd is None else number(cost_usd, "the cost", 0, 1e9),
         )  # fmt: skip
         if edited == SessionEdited():
-            raise Invalid("nothing was given to change", hint="For example: holdfast edit --progress 0.5")
+            raise Invalid("there is nothing to change", hint="For example: holdfast edit --progress 0.5")
         return self._record(edited, at=at)
 
     def note(self, words: str, *, at: int | None = None) -> Self:

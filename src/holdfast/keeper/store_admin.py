@@ -146,7 +146,7 @@ def _of_vault(server: PostgresAddress, vault: str | None) -> PostgresAddress:
     if vault is None:
         return server
     if not vault.strip() or not vault.isprintable() or len(vault) > _MAX_VAULT_LENGTH:
-        raise Invalid(f"a vault's name is a line of 1 to {_MAX_VAULT_LENGTH} characters")
+        raise Invalid(f"a vault's name must be one line of 1 to {_MAX_VAULT_LENGTH} characters")
     named = server.parameters.get("vault")
     if named not in (None, vault):
         raise Invalid("the URL names another vault than --vault", hint="Leave one of them out.", file=server.url)
@@ -196,7 +196,7 @@ def partition(ws: Workspace, parts: int) -> int:
 def _server(ws: Workspace, lacks: str) -> PostgresAddress:
     location = ws.address
     if isinstance(location, SqliteAddress):
-        raise Refused(f"this store is a file of one person: {lacks}", hint=_MOVE, file=location.path)
+        raise Refused(f"this store is one person's file: {lacks}", hint=_MOVE, file=location.path)
     _need_driver()
     return location
 
@@ -305,7 +305,7 @@ def incomplete(left_out: Sequence[NotCopied], done: str, again: str, *, file: st
         return None
     partly = all(store_copy.OTHERS_DAMAGE in copied.reason for copied in left_out)
     return Refused(
-        f"{count(len(left_out), 'session')} could not be {done}{' whole' * partly}; everything else is there",
+        f"{count(len(left_out), 'session')} could not be {done}{' completely' * partly}; everything else was {done}",
         hint=_remedy([copied.reason for copied in left_out], again),
         file=file,
         session=left_out[0].session if len(left_out) == 1 else None,

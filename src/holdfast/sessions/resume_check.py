@@ -151,7 +151,7 @@ def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[Res
     elif commit is not None and not git.is_ancestor(commit, "HEAD"):
         behind = git.is_ancestor("HEAD", commit)
         yield ResumeDifference(
-            "commit", f"what is checked out is {'behind' if behind else 'without'} commit {short}, {left.words}",
+            "commit", f"the checkout {'is behind' if behind else 'does not contain'} commit {short}, {left.words}",
             left.reach_command(current, behind=behind), blocking=True,
         )  # fmt: skip
     elif branch is not None and current != branch:
@@ -161,7 +161,7 @@ def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[Res
         )  # fmt: skip
     elif commit is not None and commit != git.commit_id():
         yield ResumeDifference(
-            "commit", f"what is checked out has more than commit {short}, {left.words}", None, blocking=False
+            "commit", f"the checkout has commits after {short}, {left.words}", None, blocking=False
         )
 
 

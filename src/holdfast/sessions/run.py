@@ -212,7 +212,7 @@ class _Run:
                 if attempt == 1:
                     self._record(self._not_started_event(error))
                     raise
-                self._announce(f"{self.id} is not tried again: {error.message}")
+                self._announce(f"{self.id} is not retried: {error.message}")
                 return self._result(code)
             code = outcome.code
             category = self._end(outcome)
@@ -305,7 +305,7 @@ class _Run:
         own = agents.find(state, self.id, self._ref)
         status = "deleted" if own is None else agents.status_of(own)
         if own is None or not allows(AGENT, status, event):
-            raise Refused(f"agent {self.id} was {status} by someone else meanwhile", session=session)
+            raise Refused(f"agent {self.id} was {status} by someone else in the meantime", session=session)
         if kind is AgentResumed and self._circuit(state, own):
             self._retries = 0
         queue = [agent for agent in _earlier_agents(own, state) if _is_queued(agent)] if kind is AgentResumed else []

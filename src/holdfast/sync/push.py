@@ -147,7 +147,7 @@ class Publisher:
                 break
             planted.append(listed.name)
             self.vault.report.reject(
-                listed.name, self.vault.local.name, "an object under the name of this device is not by it"
+                listed.name, self.vault.local.name, "an object under this device's name was not written by it"
             )
         if planted:
             self.vault.remote.put([], remove=planted)

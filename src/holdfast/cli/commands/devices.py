@@ -92,9 +92,7 @@ def device_list(call: Call) -> None:
         lambda paint: _paint_devices(paint, known_devices, now),
     )  # fmt: skip
     for name, error in failed.items():
-        call.note(
-            f"{name}: {error.message}. Requests to join there are not known; the rest is as of the last contact."
-        )
+        call.note(f"{name}: {error.message}. Requests to join could not be read; the rest is as of the last contact.")
     asking = next((device for device in known_devices if device.status == "pending" and not device.this), None)
     if asking is not None:
         call.note("Compare the words with what the device itself shows, then: holdfast device approve FINGERPRINT")
@@ -190,7 +188,7 @@ def device_admit(call: Call) -> None:
         {"admitted": acceptance._asdict()}, lambda paint: _paint_admitted(paint, acceptance, quiet=call.quiet)
     )
     if acceptance.left:
-        pushes = "1 push of it was" if acceptance.left == 1 else f"{acceptance.left:,} pushes of it were"
+        pushes = "1 of its pushes was" if acceptance.left == 1 else f"{acceptance.left:,} of its pushes were"
         call.note(
             f"{pushes} not accepted: unreadable, not signed by that device, or based on events missing here."
             " Left at the remote."
@@ -235,7 +233,7 @@ def people_add(call: Call) -> None:
     more = f", with {key_count} keys" if key_count > 1 else ""
     call.answer(
         {"person": _person_document(person)},
-        lambda paint: "" if call.quiet else paint.join(paint.bold(person.email), f" is known{more}"),
+        lambda paint: "" if call.quiet else paint.join("Added ", paint.bold(person.email), more),
     )
     if person.keys:
         call.note(f"Share a session with them: holdfast share ID --with {person.email}")

@@ -91,7 +91,7 @@ def _next_steps(added: AddedRemote) -> list[str]:
     name = added.remote.name
     steps = {
         "founded": "holdfast sync sends what is recorded here.\n"
-                   "For the day when all devices are lost: holdfast device recovery-code",
+                   "In case all devices are lost: holdfast device recovery-code",
         "asked": "Once that is done: holdfast sync",
         "member": "holdfast sync fetches its sessions.",
     }  # fmt: skip

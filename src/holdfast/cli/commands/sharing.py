@@ -47,9 +47,9 @@ def share(call: Call) -> None:
         lambda paint: "" if call.quiet else _paint_share(paint, result, goal or session.id[:8], clock),
     )  # fmt: skip
     call.note(
-        f"There they accept it with: holdfast accept {result.url}\n"
+        f"They accept it on their device with: holdfast accept {result.url}\n"
         "or just holdfast accept, if they have that remote; with --identity FILE if their key is an SSH key.\n"
-        f"They are shown this device's words, to compare with you: {result.words}"
+        f"They will see this device's words, and should compare them with you: {result.words}"
     )
 
 
@@ -119,7 +119,7 @@ def accept(call: Call) -> None:
         lambda paint: _paint_accepted(paint, accepted_sessions),
     )  # fmt: skip
     if any(accepted.writes and not accepted.admitted for accepted in accepted_shares):
-        call.note("Others receive what you write once a device of theirs has synced, and then yours.")
+        call.note("Others receive what you write once one of their devices has synced, and then yours.")
     if any(not accepted.writes for accepted in accepted_shares):
         call.note("To continue a read-only session in your own copy: holdfast fork ID")
 
@@ -258,8 +258,8 @@ def redact(call: Call) -> None:
         lambda paint: _paint_outgoing(paint, outgoing),
     )  # fmt: skip
     for remote, reason in outgoing.withheld.items():
-        call.note(f"Nothing of it goes to {remote}: {reason}.")
-    call.note(f"Sent too: times, numbers, ids, hashes of files. Never: {', '.join(NEVER)}.")
+        call.note(f"None of it is sent to {remote}: {reason}.")
+    call.note(f"Also sent: times, numbers, ids, hashes of files. Never: {', '.join(NEVER)}.")
 
 
 def _paint_outgoing(paint: Paint, outgoing: OutgoingPreview) -> Painted:

@@ -57,7 +57,7 @@ def _paint_store(paint: Paint, status: store_admin.StoreStatus) -> Painted:
     # It is there to be copied, so it is never cut.
     title = paint.bold(status.address.url)
     if not status.there:
-        return Painted(f"{title}\n{paint.dim('There is no store yet: the first session makes it.')}")
+        return Painted(f"{title}\n{paint.dim('There is no store yet: the first session creates it.')}")
     return Painted(f"{title}\n{paint.pairs(_store_facts(status), indent=2)}")
 
 
@@ -125,8 +125,8 @@ def _next_step(result: store_admin.SetUpResult) -> str:
     if result.address.path is not None:
         return f"Use it: {_switch_command(result.address)}"
     return (
-        f"Members use it by: export HOLDFAST_STORE='{store_admin.for_others(result.address)}'\n"
-        "Their passwords belong in ~/.pgpass. To copy what is here: holdfast store copy home URL"
+        f"Members use it with: export HOLDFAST_STORE='{store_admin.for_others(result.address)}'\n"
+        "Their passwords belong in ~/.pgpass. To copy this home's sessions there: holdfast store copy home URL"
     )
 
 
@@ -160,7 +160,7 @@ def store_dismiss(call: Call) -> None:
         lambda paint: "" if call.quiet else paint.join(paint.bold(person), " was removed from the vault"),
     )
     summary = (
-        "What they made stays" if successor is None else f"{successor} has {count(handed_over, 'session')} of theirs"
+        "Their sessions stay" if successor is None else f"{successor} has {count(handed_over, 'session')} of theirs"
     )
     call.note(f"{summary}, and they cannot see it. Their role can still connect to the database.")
 
@@ -244,7 +244,7 @@ def store_copy(call: Call) -> int:
     except KeyboardInterrupt:
         bar.clear()
         raise Interrupted(
-            "interrupted: nothing of the source was changed, and what was copied by then is whole",
+            "interrupted: the source is unchanged, and everything copied so far is complete",
             hint="The same command continues from there.",
         ) from None
     finally:

@@ -299,7 +299,7 @@ def watch(call: Call) -> None:
     from holdfast.machine.terminal import can_draw
 
     if call.parsed.globals.at is not None:
-        raise Usage("watch takes no --at: it shows the present", hint="holdfast status --at TIME shows what was.")
+        raise Usage("watch takes no --at: it shows the present", hint="holdfast status --at TIME shows the past.")
     reference = call.parsed.text("id")
     only = None if reference is None else call.keeper.session(reference).id
     if call.json or not can_draw(call.environ):

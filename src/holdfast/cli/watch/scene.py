@@ -81,7 +81,9 @@ def is_clock_running(card: SessionCard) -> bool:
 
 _MAX_TYPED_AT_ONCE: Final = 8  # characters: more of them at once were not typed but pasted, and are no keys
 _TOO_LONG: Final = ActionResult(
-    "That is too long, and was not added to the line.", f"The limit is {MAX_TEXT_LENGTH:,} characters.", is_error=True
+    "The pasted text is too long and was not inserted.",
+    f"The limit is {MAX_TEXT_LENGTH:,} characters.",
+    is_error=True,
 )
 _LETTERS: Final = {
     "j": "down", "k": "up", "l": "right", "h": "left", "g": "home", "G": "end", " ": "page down", "b": "page up",

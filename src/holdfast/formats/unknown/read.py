@@ -363,8 +363,8 @@ def _is_over(known: KnownKey) -> bool:
 
 _READ: Final = {"branch": values.branch_of, "commit": values.commit_of, "project": values.goal_of}
 _TAKEN: Final = {
-    "done": "taken as done task", "doing": "taken as task at work", "to do": "taken as pending task",
-    "blocked": "taken as blocked task", "dropped": "taken as dropped task",
+    "done": "taken as a done task", "doing": "taken as a task in progress", "to do": "taken as a pending task",
+    "blocked": "taken as a blocked task", "dropped": "taken as a dropped task",
 }  # fmt: skip
 _FILES: Final[tuple[tuple[Meaning, str], ...]] = (
     ("modified files", "modified"), ("created files", "created"), ("deleted files", "deleted"),

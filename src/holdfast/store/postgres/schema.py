@@ -91,9 +91,9 @@ def make(
             connection.execute(_statements(step))
         if not version:
             _divide(connection, "events", partitions or 1)
-            done.append(f"made the tables, events in {partitions or 1} partition{'s' * ((partitions or 1) > 1)}")
+            done.append(f"created the tables, events in {partitions or 1} partition{'s' * ((partitions or 1) > 1)}")
         elif version < len(known):
-            done.append(f"brought the tables from version {version} to {len(known)}")
+            done.append(f"upgraded the tables from version {version} to {len(known)}")
         connection.execute(
             "INSERT INTO holdfast.facts (name, value) VALUES ('version', %s)"
             " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
