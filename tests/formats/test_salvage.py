@@ -498,9 +498,9 @@ def test_cut_document_is_recognised_and_completed(name: str) -> None:
         what = identify(recognised.value)
         assert what is not None, part
         assert what.rules.name == name.split(maxsplit=1)[0]
-        tidy = complete(recognised.value, what, CONTEXT, cut=True)
-        assert isinstance(tidy, tuple), (part, tidy)
-        assert not any(problem.severity == "error" for problem in what.rules.problems(tidy.document, what.kind))
+        repaired = complete(recognised.value, what, CONTEXT, cut=True)
+        assert isinstance(repaired, tuple), (part, repaired)
+        assert not any(problem.severity == "error" for problem in what.rules.problems(repaired.document, what.kind))
 
 
 def test_hand_made_file_is_in_no_format() -> None:

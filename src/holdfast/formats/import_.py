@@ -108,7 +108,7 @@ def prepare_document(
     ws: Workspace, value: Json, rules: Format, context: ImportContext
 ) -> tuple[Document, list[FormatNote]]:
     """The document as it may be stored: repaired, and without secrets."""
-    document, notes = rules.tidy(value, context)
+    document, notes = rules.repair(value, context)
     clean, removed = redact_document(document)
     assert isinstance(clean, dict)
     for kind, count in removed.items():

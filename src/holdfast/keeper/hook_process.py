@@ -1,4 +1,4 @@
-"""What the process of a hook does with a keeper: answer the hook, drain the spool, name the session in a commit."""
+"""The process of a hook: answer the hook, drain the spool, name the session in a commit."""
 
 from __future__ import annotations
 

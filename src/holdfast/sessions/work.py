@@ -264,10 +264,10 @@ class Work:
 
         if action not in ACTIONS:
             raise Invalid(f"unknown kind of change {shorten(action, 40)!a}", hint=f"Kinds are {', '.join(ACTIONS)}.")
-        tidy = check_relative_path(path)
+        normalized = check_relative_path(path)
         if agent is not None:
             check_identifier(agent, "an agent's id")
-        observed = observe(self._ws.place, tidy, action, self._ws.notices)
+        observed = observe(self._ws.place, normalized, action, self._ws.notices)
 
         def build(state: State) -> Iterator[EventData]:
             if state.project is not None and state.project.id not in projects.project_ids(
@@ -278,10 +278,10 @@ class Work:
                     hint="Record its files from there: --project DIR",
                     session=self.id,
                 )
-            before = next((change.hash_after for change in reversed(state.files) if change.path == tidy), None)
+            before = next((change.hash_after for change in reversed(state.files) if change.path == normalized), None)
             by = None if agent is None else _agent_id(state, agent)
             yield FileChanged(
-                path=tidy, action=action, agent=by, lines_added=observed.lines_added,
+                path=normalized, action=action, agent=by, lines_added=observed.lines_added,
                 lines_removed=observed.lines_removed,
                 hash_before=None if action == "created" else before, hash_after=observed.hash,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The main job, end to end, for real, in a scratch directory that is removed afterwards: `holdfast tour`."""
+"""`holdfast tour`: run the main use of Holdfast for real, in a scratch directory that is removed afterwards."""
 
 from __future__ import annotations
 

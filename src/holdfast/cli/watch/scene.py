@@ -1,4 +1,4 @@
-"""What is shown at one moment. A key changes it to another scene, and may start an action. Pure."""
+"""What `holdfast watch` shows at one moment: a key changes it to another scene, and may start an action. Pure."""
 
 from __future__ import annotations
 

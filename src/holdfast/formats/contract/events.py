@@ -1,4 +1,4 @@
-"""Turns contract documents into events: all of them on import, or the differences between two versions."""
+"""Turn contract documents into events: all of them on import, or the differences between two versions."""
 
 from __future__ import annotations
 

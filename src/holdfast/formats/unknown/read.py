@@ -1,4 +1,4 @@
-"""Read what a hand-made document says about a session from the keys that have a meaning."""
+"""Read what a hand-made document says about a session, from the keys whose meaning is known."""
 
 from __future__ import annotations
 
