@@ -154,9 +154,9 @@ class Call:
     ) -> None:
         """Print a result: one JSON document, or text for a person. `error`: what else failed, for programs."""
         if self.json and error is not None:
-            from holdfast.cli.errors import encode_anything, error_json
+            from holdfast.cli.errors import encode_lossy, error_json
 
-            write_output(encode_anything({"holdfast": VERSION, **document, "error": error_json(error, self)}))
+            write_output(encode_lossy({"holdfast": VERSION, **document, "error": error_json(error, self)}))
             return
         if self.json:
             write_output(encode({"holdfast": VERSION, **document}))

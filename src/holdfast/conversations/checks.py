@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from holdfast.conversations.connect.mcp_entry import NAME, by_hand, call_of
-from holdfast.conversations.ingest.drain import waiting_elsewhere
+from holdfast.conversations.ingest.drain import payloads_for_other_stores
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import DAY, HOUR, format_time
 from holdfast.core.wording import count, one_line
@@ -263,7 +263,7 @@ def check_spool(ws: Workspace, _: Store | None) -> Check:
         place = os.path.join(place, spool.UNREAD)
         return Check("spool", "warning", f"{count(len(unread), 'payload')} of agents could not be understood",
                      f"Please report what is in {place}, then delete it.")  # fmt: skip
-    others = waiting_elsewhere(ws)
+    others = payloads_for_other_stores(ws)
     elsewhere = {entry.name for entries in others.values() for entry in entries}
     entries = [entry for entry in spool.list_entries(home) if entry.name not in elsewhere]
     old = [entry for entry in entries if ws.now() - entry.at // 1_000_000 > HOUR]

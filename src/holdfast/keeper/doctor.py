@@ -43,7 +43,7 @@ CheckFunction = Callable[["Workspace", Store | None], Check]
 # ── checking ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def examine(ws: Workspace) -> list[Check]:
+def run_checks(ws: Workspace) -> list[Check]:
     """Every check, each once, in a fixed order."""
     store, opened = store_checks.check_opening(ws)
     checks = [_run_check("home", _check_home, ws, None), opened]

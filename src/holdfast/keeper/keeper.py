@@ -239,7 +239,7 @@ class Keeper(Workspace):
         from holdfast.keeper import doctor
 
         done = doctor.repair(self) if repair else []
-        return doctor.examine(self), done
+        return doctor.run_checks(self), done
 
     def backup(self, path: str) -> tuple[NotCopied, ...]:
         """Write everything to a file; returns which sessions of others are not in it, because they are damaged."""

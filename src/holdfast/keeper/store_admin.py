@@ -155,7 +155,7 @@ def _of_vault(server: PostgresAddress, vault: str | None) -> PostgresAddress:
     return PostgresAddress(f"{server.secret}{'&' if '?' in server.secret else '?'}vault={quote(vault, safe='')}")
 
 
-def for_others(server: PostgresAddress) -> str:
+def url_for_members(server: PostgresAddress) -> str:
     """The address as another member would write it."""
     rest = server.url.removeprefix("postgresql://")
     return "postgresql://PERSON@" + (rest.partition("@")[2] if "user" in server.parameters else rest)
@@ -190,7 +190,7 @@ def partition(ws: Workspace, parts: int) -> int:
     from holdfast.store.postgres import admin
 
     with _refused(_OWNER):
-        return admin.divide(server, parts)
+        return admin.repartition(server, parts)
 
 
 def _server(ws: Workspace, lacks: str) -> PostgresAddress:
@@ -299,7 +299,7 @@ def copy(
         )
 
 
-def incomplete(left_out: Sequence[NotCopied], done: str, again: str, *, file: str) -> Refused | None:
+def incomplete_error(left_out: Sequence[NotCopied], done: str, again: str, *, file: str) -> Refused | None:
     """The error to end with if sessions were left out, so that the exit code shows it."""
     if not left_out:
         return None

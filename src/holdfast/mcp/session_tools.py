@@ -98,7 +98,7 @@ class SessionTools:
             notes += project_file_notes(handle.keeper, at_work=True)
             return status_result(handle, notes, max_chars)
 
-        return await self._context.run_apart(project, work)
+        return await self._context.run_with_own_keeper(project, work)
 
     async def get_status(
         self,

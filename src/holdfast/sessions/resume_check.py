@@ -63,7 +63,9 @@ def check(
     project = state.project
     if project is None:
         return ()
-    if not projects.is_same_project(ws.store(), ws.place, project) and not unclaimed(ws, project, foreign=foreign):
+    if not projects.is_same_project(ws.store(), ws.place, project) and not would_claim_project(
+        ws, project, foreign=foreign
+    ):
         return (_other_project(state, project, blocking=foreign),)
     # This device worked here last: only the files themselves may differ, after a crash.
     if not foreign:
@@ -110,7 +112,7 @@ def refuse(differences: Sequence[ResumeDifference], state: State) -> None:
 # ── the project ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def unclaimed(ws: Workspace, project: ProjectFacts, *, foreign: bool) -> bool:
+def would_claim_project(ws: Workspace, project: ProjectFacts, *, foreign: bool) -> bool:
     """Whether resuming a session here makes its project this one.
 
     That is so if only a path is known of it (another device's, or one that no longer exists) and nothing of this one.

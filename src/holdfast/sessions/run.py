@@ -361,7 +361,9 @@ class _Run:
             end = AgentAborted(id=self.id, ref=self._ref, reason=f"stopped by {signal_name(number)}")
         else:
             category = self._category(outcome)
-            message = f"{self._name()} {outcome.message}" if self._begun else legible(outcome.message)
+            message = (
+                f"{self._name()} {outcome.message}" if self._begun else without_undecodable_bytes(outcome.message)
+            )
             if not self._begun or outcome.timed_out or outcome.signal is not None:
                 self._announce(message)  # the command cannot have recorded its end itself
             if outcome.timed_out and category == "transient":
@@ -420,14 +422,14 @@ class _Run:
             self._unrecorded = self._unrecorded or error
 
     def _name(self) -> str:
-        return shorten(legible(os.path.basename(self._argv[0]) or self._argv[0]), 60)
+        return shorten(without_undecodable_bytes(os.path.basename(self._argv[0]) or self._argv[0]), 60)
 
 
 def _command_line(argv: Sequence[str]) -> str:
     """The command as typed in a shell."""
-    return legible(shlex.join(argv))
+    return without_undecodable_bytes(shlex.join(argv))
 
 
-def legible(word: str) -> str:
+def without_undecodable_bytes(word: str) -> str:
     """The text without undecodable bytes, which only the command needs."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

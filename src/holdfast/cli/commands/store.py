@@ -125,7 +125,7 @@ def _next_step(result: store_admin.SetUpResult) -> str:
     if result.address.path is not None:
         return f"Use it: {_switch_command(result.address)}"
     return (
-        f"Members use it with: export HOLDFAST_STORE='{store_admin.for_others(result.address)}'\n"
+        f"Members use it with: export HOLDFAST_STORE='{store_admin.url_for_members(result.address)}'\n"
         "Their passwords belong in ~/.pgpass. To copy this home's sessions there: holdfast store copy home URL"
     )
 
@@ -250,7 +250,7 @@ def store_copy(call: Call) -> int:
     finally:
         bar.clear()
     left_out = result.copied.left_out
-    error = store_admin.incomplete(left_out, "copied", "run the same command again", file=result.target.url)
+    error = store_admin.incomplete_error(left_out, "copied", "run the same command again", file=result.target.url)
     call.answer(
         {"copied": {
             "from": result.source.url, "to": result.target.url, "sessions": result.copied.sessions,
@@ -328,7 +328,7 @@ def backup(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
     left_out = call.keeper.backup(path)
     size = os.path.getsize(path)
-    error = store_admin.incomplete(left_out, "backed up", "make another backup", file=path)
+    error = store_admin.incomplete_error(left_out, "backed up", "make another backup", file=path)
     call.answer(
         {"file": path, "bytes": size, "left_out": _left_out_documents(left_out)},
         lambda paint: "" if call.quiet else paint.join(paint.green("Backed up "), f"to {path} ({size:,} bytes)"),
@@ -352,7 +352,7 @@ def restore(call: Call) -> int:
             result = erased._replace(events=result.events + erased.events)
         else:
             call.note("To apply that, run the same command with --yes")
-    error = store_admin.incomplete(result.left_out, "restored", "run the same command again", file=path)
+    error = store_admin.incomplete_error(result.left_out, "restored", "run the same command again", file=path)
     call.answer(
         {"file": path, "restored": result.events, "left_out": _left_out_documents(result.left_out)},
         lambda paint: "" if call.quiet else paint.join(paint.green("Restored "), count(result.events, "event")),

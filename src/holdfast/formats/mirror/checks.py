@@ -90,7 +90,7 @@ def check_contract(ws: Workspace, store: Store | None) -> Check:
     root = layout.root_of(ws.place.root)
     if not os.path.isdir(root):
         return Check("contract", "ok", "no .ai-session here")
-    findings = check.examine(root)
+    findings = check.check_directory(root)
     if not findings:
         return Check("contract", "ok", f"{root} is sound")
     gaps = store is not None and any(finding.kind in ("lacking", "missing") for finding in findings)

@@ -332,7 +332,7 @@ class _Reader:
             items = [item for item in self._items(known) if item.text != item.more.get("id")]
             texts = [(whole_text, known.place)] if whole_text else [(item.text, item.place) for item in items]
             for text, place in texts[:_MAX_ENTRIES]:
-                if text != goal and values.says_something(text):
+                if text != goal and values.has_content(text):
                     self._note(place, "taken as a note")
                     yield NoteAdded(text=text)
 

@@ -134,7 +134,7 @@ def partitions(connection: Connection) -> int:
     return 0 if row is None else int(row[0])
 
 
-def divide(connection: Connection, parts: int) -> None:
+def repartition(connection: Connection, parts: int) -> None:
     """Repartition the log, all or nothing. Writers wait meanwhile; readers see the old partitions until the end.
 
     The rows are copied to a second table, whose partitions then replace the old ones. The log itself stays, and with
