@@ -250,7 +250,7 @@ def test_restore_asks_before_it_accepts_events_of_own_devices(guested: GuestSess
         keeper.backup(file)
     before = guested.session("show", guested.shared)
     asked = guested("restore", file)
-    assert (asked.code, "proves who said them" in asked.err + asked.out) == (1, True)
+    assert (asked.code, "cannot prove who recorded them" in asked.err + asked.out) == (1, True)
     assert guested.session("show", guested.shared)["notes"] == before["notes"]
     guested.document("restore", file, "--yes")
     assert [note["text"] for note in guested.session("show", guested.shared)["notes"]][-1:] == ["words of ours"]

@@ -272,7 +272,7 @@ def test_mirror_is_refused_in_a_linked_folder(name: str, folder: str, tmp_path: 
     outside.mkdir()
     project.file(folder).symlink_to(outside)
     with project.open() as keeper:
-        with pytest.raises(Refused, match="a link is in the place"):
+        with pytest.raises(Refused, match="a mirrored folder is a link"):
             keeper.mirrors.switch_on(name)
         assert keeper.mirrors.status() == []
     assert os.listdir(outside) == []

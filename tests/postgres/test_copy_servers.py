@@ -277,7 +277,7 @@ def _start_at(crash: threading.Timer, place: int) -> Callable[[Progress], None]:
     ("spoil", "message"),
     [
         ("UPDATE holdfast.events SET data = '{}' WHERE hash = %s", "differs"),
-        ("UPDATE holdfast.events SET data = NULL, salt = NULL WHERE hash = %s", "without its data"),
+        ("UPDATE holdfast.events SET data = NULL, salt = NULL WHERE hash = %s", "lost its data"),
         ("UPDATE holdfast.events SET actor = 'eve' WHERE hash = %s", "differs"),
         ("UPDATE holdfast.events SET clock = clock + 10000000 WHERE hash = %s", "differs"),
         ("UPDATE holdfast.events SET key = 'another' WHERE hash = %s", "differs"),

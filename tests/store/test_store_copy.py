@@ -289,9 +289,12 @@ def test_gap_in_the_source_is_a_gap_in_the_copy(source: SqliteStore, target: Sql
         (lambda events: events[:-1], "is missing"),
         (lambda events: [events[1], events[0], *events[2:]], "another order"),
         (lambda events: [msgspec.structs.replace(events[0], data=b"{}"), *events[1:]], "differs"),
-        (lambda events: [msgspec.structs.replace(events[0], data=None, salt=None), *events[1:]], "without its data"),
+        (lambda events: [msgspec.structs.replace(events[0], data=None, salt=None), *events[1:]], "lost its data"),
         (lambda events: [msgspec.structs.replace(events[0], salt=bytes(16)), *events[1:]], "differs"),
-        (lambda events: [*events, foreign(CARO, 9, note("x"), clock=10**17, session=events[0].session)], "add up"),
+        (
+            lambda events: [*events, foreign(CARO, 9, note("x"), clock=10**17, session=events[0].session)],
+            "does not match its events",
+        ),
     ],
 )
 def test_copy_notices_any_difference_in_the_target(
