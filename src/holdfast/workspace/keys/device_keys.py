@@ -206,6 +206,14 @@ def spell_words(data: bytes) -> str:
     return "-".join(words[number >> _BITS * position & 1023] for position in range(WORD_COUNT - 1, -1, -1))
 
 
+def is_fingerprint(text: str) -> bool:
+    """Whether the text is some device's fingerprint, in any spelling."""
+    try:
+        return bool(parse_words(text))
+    except Invalid:
+        return False
+
+
 def parse_words(text: str, *, subject: str = "fingerprint") -> bytes:
     """The 16 bytes of 13 words, or of 32 hex digits: in any case, separated by anything that is no letter.
 
