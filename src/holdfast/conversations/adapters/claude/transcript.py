@@ -39,6 +39,7 @@ from holdfast.conversations.adapters.transcript import (
     with_problems,
 )
 from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Compacted, Measured, Prompted
+from holdfast.core.agent_programs import resume_command
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -456,7 +457,7 @@ class ClaudeTranscriptBuilder:
             title=titles.get("custom") or titles.get("ai") or titles.get("summary"),
             model=self._model,
             # A person types it: nothing that a shell would take for more than a word.
-            resume=f"claude --resume {self.conversation}" if self.conversation.replace("-", "").isalnum() else None,
+            resume=resume_command("claude", self.conversation),
             parent=self.parent,
             signals=self._signals,
             signs=sorted(self._signs),

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from holdfast.conversations.adapters.clean_text import plain
-from holdfast.conversations.adapters.cline.hooks import AFTER, SUBAGENT, person_words, resume, tool_signals
+from holdfast.conversations.adapters.cline.hooks import AFTER, SUBAGENT, person_words, tool_signals
 from holdfast.conversations.adapters.fields import (
     DECODE_ERRORS,
     NULL,
@@ -33,6 +33,7 @@ from holdfast.conversations.adapters.transcript import (
     with_problems,
 )
 from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Measured, Prompted
+from holdfast.core.agent_programs import resume_command
 from holdfast.core.decode import decodable
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -259,7 +260,7 @@ class ClineTranscriptBuilder:
             cwd=manifest.cwd or manifest.workspace_root,
             title=facts.title,
             model=self._model or model,
-            resume=resume(self.conversation),
+            resume=resume_command("cline", self.conversation),
             signals=self._signals,
             signs=sorted(self._signs),
             input_tokens=self._used[0],

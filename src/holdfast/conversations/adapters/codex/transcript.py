@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from holdfast.conversations.adapters.clean_text import goal_of, plain
-from holdfast.conversations.adapters.codex.hooks import DEFAULT_TYPE, resume
+from holdfast.conversations.adapters.codex.hooks import DEFAULT_TYPE
 from holdfast.conversations.adapters.codex.rollouts import (
     COUNT,
     EVENT,
@@ -53,6 +53,7 @@ from holdfast.conversations.adapters.transcript import (
     with_problems,
 )
 from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Chosen, Compacted, Measured, Prompted
+from holdfast.core.agent_programs import resume_command
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -341,7 +342,7 @@ class CodexTranscriptBuilder:
             branch=meta.git.branch if meta.git else None,
             title=self._title,
             model=self._chosen.model,
-            resume=resume(own),
+            resume=resume_command("codex", own),
             parent=next(iter(self.callers), meta.forked_from_id),
             signals=lines,
             signs=sorted(self._signs),

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from holdfast.conversations.adapters.clean_text import plain
-from holdfast.conversations.adapters.copilot.hooks import AFTER, AGENTS, outcome, resume
+from holdfast.conversations.adapters.copilot.hooks import AFTER, AGENTS, outcome
 from holdfast.conversations.adapters.errors import classify
 from holdfast.conversations.adapters.fields import NULL, decode, decode_any, parse_timestamp
 from holdfast.conversations.adapters.files import list_names, stamp
@@ -31,6 +31,7 @@ from holdfast.conversations.adapters.transcript import (
 )
 from holdfast.conversations.connect.agent_settings import content
 from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Compacted, Edited, Measured, Prompted
+from holdfast.core.agent_programs import resume_command
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -343,7 +344,7 @@ class CopilotTranscriptBuilder:
             branch=self.branch,
             title=self.title,
             model=self._model,
-            resume=resume(self.conversation),
+            resume=resume_command("copilot", self.conversation),
             parent=self._parent,
             signals=self._signals,
             signs=sorted(self._signs),

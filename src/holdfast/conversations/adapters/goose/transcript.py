@@ -18,7 +18,7 @@ from holdfast.conversations.adapters.clean_text import goal_of, plain
 from holdfast.conversations.adapters.database import ACCESS_ERRORS, AgentDatabase
 from holdfast.conversations.adapters.fields import NULL, decode, decode_any, get_text
 from holdfast.conversations.adapters.files import list_files, note_read_error
-from holdfast.conversations.adapters.goose.hooks import AFTER, AGENT_TYPE, resume
+from holdfast.conversations.adapters.goose.hooks import AFTER, AGENT_TYPE
 from holdfast.conversations.adapters.goose.settings import data
 from holdfast.conversations.adapters.jsonl import ReadProblems, read_records
 from holdfast.conversations.adapters.tools import signals_of
@@ -33,6 +33,7 @@ from holdfast.conversations.adapters.transcript import (
     merge_subagent,
 )
 from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, AnySignal, Compacted, Prompted
+from holdfast.core.agent_programs import resume_command
 from holdfast.core.decode import decodable
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -105,7 +106,7 @@ def _millis(stamp: object) -> int:
 class GooseTranscriptBuilder:
     def __init__(self, conversation: str, *, agent: str | None = None, has_subagents: bool = False) -> None:
         self.transcript = Transcript(
-            agent="goose", conversation=conversation, began=0, ended=0, resume=resume(conversation)
+            agent="goose", conversation=conversation, began=0, ended=0, resume=resume_command("goose", conversation)
         )
         self._agent = agent
         # Whether the subagents have conversations of their own: then their calls add nothing.

@@ -22,7 +22,7 @@ from holdfast.conversations.adapters.errors import classify
 from holdfast.conversations.adapters.fields import NULL, decode, decode_any, parse_millis
 from holdfast.conversations.adapters.files import list_names, note_read_error, stamp
 from holdfast.conversations.adapters.jsonl import ReadProblems, read_whole
-from holdfast.conversations.adapters.opencode.hooks import AFTER, error_of, outcome, own_title, resume, task_of
+from holdfast.conversations.adapters.opencode.hooks import AFTER, error_of, outcome, own_title, task_of
 from holdfast.conversations.adapters.tools import signals_of, status_of
 from holdfast.conversations.adapters.transcript import (
     MAX_PROMPT_LENGTH,
@@ -41,6 +41,7 @@ from holdfast.conversations.signals import (
     Prompted,
     Todo,
 )
+from holdfast.core.agent_programs import resume_command
 from holdfast.core.decode import decodable
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -486,7 +487,7 @@ class OpencodeTranscriptBuilder:
             cwd=self._conversation.directory,
             title=own_title(self._conversation.title),
             model=self._model,
-            resume=resume(self._conversation.id),
+            resume=resume_command("opencode", self._conversation.id),
             parent=self._conversation.parent,
             signals=self._signals,
             signs=sorted(self._signs),
