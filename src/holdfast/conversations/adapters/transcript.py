@@ -11,9 +11,22 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from holdfast.conversations.adapters.clean_text import goal_of, plain
 from holdfast.conversations.adapters.files import stamp
 from holdfast.conversations.adapters.jsonl import ReadProblems
-from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, AnySignal, Edited, Erred, Limited, Ran
+from holdfast.conversations.signals import (
+    Active,
+    AgentBegan,
+    AgentEnded,
+    AnySignal,
+    Edited,
+    Erred,
+    Limited,
+    Measured,
+    Prompted,
+    Ran,
+)
+from holdfast.core.agent_programs import resume_command
 from holdfast.workspace.agent_dirs import AgentDirs
 
 # The signals of a subagent that are part of the conversation it works for.
@@ -134,6 +147,70 @@ def mark_signals(signals: Iterable[AnySignal], mark: str) -> Iterator[tuple[AnyS
             # Only hashes are needed, and transcripts wait for their turn in memory.
             signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901
         yield signal, f"{mark}.{number}" if number else mark
+
+
+class TranscriptBuilder:
+    """Collects what was said and done in one conversation. Readers set its other facts in `transcript` themselves."""
+
+    def __init__(self, agent: str, conversation: str, *, until_goal: bool = False) -> None:
+        self.transcript = Transcript(agent=agent, conversation=conversation, began=0, ended=0)
+        self._seen: set[str] = set()
+        self._measured: TimedSignal | None = None
+        self._wants_prompt = True
+        self._until_goal = until_goal
+
+    def is_new(self, name: str) -> bool:
+        """Whether something with this id is read for the first time."""
+        is_new = name not in self._seen
+        self._seen.add(name)
+        return is_new
+
+    def add_message(self, at: int, *, is_sign: bool) -> None:
+        """Count a message. Those of subagents are no signs: they are not part of the person's working time."""
+        self.transcript.messages += 1
+        if is_sign:
+            self.transcript.signs.append(at)
+
+    def emit(self, at: int, signal: AnySignal, mark: str) -> None:
+        self.transcript.signals.append(TimedSignal(at, signal, mark))
+
+    def emit_all(self, at: int, signals: Iterable[AnySignal], mark: str) -> None:
+        """Emit the signals of a tool call, each with a mark of its own."""
+        for signal, own in mark_signals(signals, mark):
+            self.emit(at, signal, own)
+
+    def emit_prompt(self, at: int, text: str, mark: str) -> None:
+        """Emit a prompt. The first, or the first that states a goal, says what a conversation is about; the text of
+        the others is between a person and an agent.
+        """
+        kept = plain(text, MAX_PROMPT_LENGTH) if self._wants_prompt else ""
+        self._wants_prompt = self._wants_prompt and self._until_goal and goal_of(kept) is None
+        self.emit(at, Prompted(text=kept), mark)
+
+    def add_tokens(self, fresh: int, output: int, cache_read: int = 0, cache_write: int = 0) -> None:
+        self.transcript.input_tokens += fresh
+        self.transcript.output_tokens += output
+        self.transcript.cache_read_tokens += cache_read
+        self.transcript.cache_write_tokens += cache_write
+
+    def measure(self, at: int, tokens: int, mark: str) -> None:
+        """Note how full the context is; the last one counts."""
+        if tokens:
+            self._measured = TimedSignal(at, Measured(tokens=tokens), f"{mark}.context")
+
+    def finish(self) -> Transcript | None:
+        """The transcript; None when it has no messages."""
+        transcript = self.transcript
+        if not transcript.signs:
+            return None
+        if self._measured is not None:
+            transcript.signals.append(self._measured)
+        transcript.signals.sort(key=lambda line: line.at)
+        transcript.signs.sort()
+        transcript.began = transcript.signs[0]
+        transcript.ended = max([transcript.signs[-1], *(line.at for line in transcript.signals[-1:])])
+        transcript.resume = resume_command(transcript.agent, transcript.conversation)
+        return transcript
 
 
 def with_problems(
