@@ -1,5 +1,5 @@
-"""What readers of agents' transcripts share: the neutral transcript, stable marks, and subagents merged into their
-conversation.
+"""What readers of agents' transcripts share: the neutral transcript, how it is collected, and subagents merged into
+their conversation.
 """
 
 from __future__ import annotations
@@ -121,43 +121,14 @@ def find_sources(agent: str, conversation: str, path: str | None, places: AgentD
 # ── building them ────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Marks:
-    """Makes the marks of one transcript unique."""
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-        self._repeats: dict[str, int] = {}
-
-    def unique(self, name: str) -> str:
-        """The name itself, or one with a number; the same for the same names in the same order."""
-        mark = name
-        while mark in self._used:
-            count = self._repeats[name] = self._repeats.get(name, 0) + 1
-            mark = f"{name}#{count}"
-        self._used.add(mark)
-        return mark
-
-
-def mark_signals(signals: Iterable[AnySignal], mark: str) -> Iterator[tuple[AnySignal, str]]:
-    """The signals of a tool call, each with a mark of its own. Mere activity is no part of a transcript."""
-    for number, signal in enumerate(signals):
-        if type(signal) is Active:
-            continue
-        if type(signal) is Edited and (signal.old is not None or signal.new is not None):
-            # Only hashes are needed, and transcripts wait for their turn in memory.
-            signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901
-        yield signal, f"{mark}.{number}" if number else mark
-
-
 class TranscriptBuilder:
     """Collects what was said and done in one conversation. Readers set its other facts in `transcript` themselves."""
 
-    def __init__(self, agent: str, conversation: str, *, until_goal: bool = False) -> None:
+    def __init__(self, agent: str, conversation: str) -> None:
         self.transcript = Transcript(agent=agent, conversation=conversation, began=0, ended=0)
         self._seen: set[str] = set()
         self._measured: TimedSignal | None = None
         self._wants_prompt = True
-        self._until_goal = until_goal
 
     def is_new(self, name: str) -> bool:
         """Whether something with this id is read for the first time."""
@@ -175,17 +146,19 @@ class TranscriptBuilder:
         self.transcript.signals.append(TimedSignal(at, signal, mark))
 
     def emit_all(self, at: int, signals: Iterable[AnySignal], mark: str) -> None:
-        """Emit the signals of a tool call, each with a mark of its own."""
-        for signal, own in mark_signals(signals, mark):
-            self.emit(at, signal, own)
+        """Emit the signals of a tool call, each with a mark of its own. Mere activity is no part of a transcript."""
+        for number, signal in enumerate(signals):
+            if type(signal) is Active:
+                continue
+            if type(signal) is Edited and (signal.old is not None or signal.new is not None):
+                # Only hashes are needed, and transcripts wait for their turn in memory.
+                signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901
+            self.emit(at, signal, f"{mark}.{number}" if number else mark)
 
     def emit_prompt(self, at: int, text: str, mark: str) -> None:
-        """Emit a prompt. The first, or the first that states a goal, says what a conversation is about; the text of
-        the others is between a person and an agent.
-        """
-        kept = plain(text, MAX_PROMPT_LENGTH) if self._wants_prompt else ""
-        self._wants_prompt = self._wants_prompt and self._until_goal and goal_of(kept) is None
-        self.emit(at, Prompted(text=kept), mark)
+        """Emit a prompt. The first says what a conversation is about; the rest is between a person and an agent."""
+        self.emit(at, Prompted(text=plain(text, MAX_PROMPT_LENGTH) if self._wants_prompt else ""), mark)
+        self._wants_prompt = False
 
     def add_tokens(self, fresh: int, output: int, cache_read: int = 0, cache_write: int = 0) -> None:
         self.transcript.input_tokens += fresh
@@ -211,6 +184,32 @@ class TranscriptBuilder:
         transcript.ended = max([transcript.signs[-1], *(line.at for line in transcript.signals[-1:])])
         transcript.resume = resume_command(transcript.agent, transcript.conversation)
         return transcript
+
+
+class PartTranscriptBuilder(TranscriptBuilder):
+    """The same for agents whose subagents have transcripts of their own: `agent` is the subagent that this one is of.
+
+    Marks are made unique, and prompts keep their text until one of them states a goal.
+    """
+
+    def __init__(self, program: str, conversation: str, agent: str | None = None) -> None:
+        super().__init__(program, conversation)
+        self.agent = agent
+        self._repeats: dict[str, int] = {}
+
+    def emit(self, at: int, signal: AnySignal, mark: str) -> None:
+        if not at or (self.agent is not None and not isinstance(signal, SUBAGENT_SIGNALS)):
+            return
+        name = unique = mark if self.agent is None else f"{self.agent}.{mark}"
+        while not self.is_new(unique):
+            count = self._repeats[name] = self._repeats.get(name, 0) + 1
+            unique = f"{name}#{count}"
+        super().emit(at, signal, unique)
+
+    def emit_prompt(self, at: int, text: str, mark: str) -> None:
+        wants_more = self._wants_prompt and goal_of(plain(text, MAX_PROMPT_LENGTH)) is None
+        super().emit_prompt(at, text, mark)
+        self._wants_prompt = wants_more
 
 
 def with_problems(
