@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from holdfast.cli.declaration import Argument, Command, Option
+from holdfast.core.agent_programs import AGENT_PROGRAMS, MCP_ONLY, with_status_line
 
 SESSIONS, WORK, HISTORY, FORMATS, AGENTS = "Sessions", "Work", "History and reports", "Formats", "Agents"
 CONVERSATIONS, DEVICES, SETUP = "Conversations", "Devices and people", "Setup and maintenance"
 MODES = ("debug", "default", "optimize", "release")
 CATEGORIES = ("transient", "resource", "configuration", "logical", "permanent")
 FORMAT_NAMES = ("orchestrator", "timer", "contract", "craft")
-AGENT_NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "cursor", "goose", "cline")
+AGENT_NAMES = tuple(AGENT_PROGRAMS)
 STATUSES = ("created", "in_progress", "paused", "completed", "error", "aborted")
 
 
@@ -20,9 +21,7 @@ _OUTCOME = Option(("--outcome",), "the outcome")
 _FORMAT = Argument("format", "which of the four formats", choices=FORMAT_NAMES)
 _OUT = Option(("-o", "--out"), "where to write it (default: standard output)", kind="path", metavar="OUT")
 _PROGRAM = Argument("agent", "which agent", choices=AGENT_NAMES)
-_PROGRAMS = Argument(
-    "agents", "which agents", many=True, choices=(*AGENT_NAMES, "claude-desktop", "git"), metavar="AGENT"
-)
+_PROGRAMS = Argument("agents", "which agents", many=True, choices=(*AGENT_NAMES, *MCP_ONLY, "git"), metavar="AGENT")
 _SCOPE = Option(("--scope",), "for all your projects, or for this project only", choices=("user", "project"))
 _REMOTE = Option(("--remote",), "only this remote", metavar="NAME")
 _PERSON = Argument("person", "their role on the server")
@@ -305,7 +304,7 @@ COMMANDS: tuple[Command, ...] = (
             "conversations:hook",
             group=AGENTS),
     Command("statusline", "print the status line that an agent shows", (
-        Argument("agent", "which agent", choices=("claude",)),
+        Argument("agent", "which agent", choices=with_status_line()),
     ), "conversations:statusline", group=AGENTS),
     Command("backfill", "add past conversations of agents to the history", (
         Argument("agents", "which agents (default: all)", required=False, many=True, choices=AGENT_NAMES,

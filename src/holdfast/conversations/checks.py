@@ -190,7 +190,7 @@ def _callers(
 
 def _has_only_manual_server(setup: AgentSetup) -> bool:
     """Whether it has nothing but a server that a person entered."""
-    from holdfast.conversations.adapters.index import MCP_ONLY
+    from holdfast.core.agent_programs import MCP_ONLY
 
     return setup.name in MCP_ONLY and setup.server is not None and setup.server.by_hand is not None
 
@@ -243,7 +243,7 @@ def _check_server(ws: Workspace, setups: list[AgentSetup]) -> Check | None:
 
 
 def _connected(names: set[str]) -> Check:
-    from holdfast.conversations.adapters.index import MCP_ONLY
+    from holdfast.core.agent_programs import MCP_ONLY
 
     hooked, served = sorted(names - set(MCP_ONLY)), sorted(names & set(MCP_ONLY))
     details = [f"connected: {', '.join(hooked)}"] if hooked else []

@@ -147,7 +147,7 @@ def _paint_connected(paint: Paint, done: list[ConnectResult]) -> Painted:
             connected,
             f"connected {where}" if connected.is_new or connected.revived else f"is connected already, {where}",
         )
-    from holdfast.conversations.adapters.index import MCP_ONLY
+    from holdfast.core.agent_programs import MCP_ONLY
 
     names = " ".join(connected.agent for connected in done if connected.agent not in (*MCP_ONLY, "git"))
     lines.append(paint.plain(""))
@@ -164,7 +164,7 @@ def _paint_connected(paint: Paint, done: list[ConnectResult]) -> Painted:
 def _where_connected(connected: ConnectResult) -> str:
     if connected.agent == "git":
         return "for this repository" if connected.scope == "project" else "for all your repositories"
-    from holdfast.conversations.adapters.index import MCP_ONLY
+    from holdfast.core.agent_programs import MCP_ONLY
 
     if connected.agent in MCP_ONLY:
         return "for you, with the MCP server and nothing else"  # it knows of no projects

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.adapters.index import MCP_ONLY, title
+from holdfast.conversations.adapters.index import title
 from holdfast.conversations.connect import detect, file_plan
 from holdfast.conversations.connect.file_plan import FilePlan, What, decoded, editing
 from holdfast.conversations.connect.mcp_entry import NAME, call_of, home_of
 from holdfast.conversations.connect.registry import AgentConnection, Connections
 from holdfast.conversations.hooks import install
+from holdfast.core.agent_programs import MCP_ONLY
 from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid, install_command
 from holdfast.machine import files
 from holdfast.machine.locks import locked
