@@ -13,8 +13,10 @@ from holdfast.core.errors import Conflict, NotFound
 from holdfast.core.events import ProjectFacts, SessionArchived, SessionStarted, SessionUnarchived
 from holdfast.core.model import Row
 from holdfast.core.state import State
+from holdfast.core.times import Moment
 from holdfast.formats.mirror.follower import MirrorFollower, mirrors_of
 from holdfast.keeper.session import SessionHandle
+from holdfast.machine.wall import as_ms
 from holdfast.sessions import history, work_trees
 from holdfast.sync.follower import SyncFollower
 from holdfast.workspace.followers import Follower
@@ -33,6 +35,9 @@ _UNKNOWN_PROJECT = ProjectFacts(id="", name="")  # replaced when the session sta
 
 class Keeper(Workspace):
     """Acts on the sessions of one project and its work tree."""
+
+    def __repr__(self) -> str:
+        return f"<Keeper of {self.place.root!r}, store {self.address.url!r}>"
 
     def _new_followers(self) -> tuple[Follower, ...]:
         return (Ingest(), MirrorFollower(self), StatusCache(self), SyncFollower())
@@ -90,24 +95,24 @@ class Keeper(Workspace):
 
     # ── finding sessions ─────────────────────────────────────────────────────────────────────────────────
 
-    def current(self, *, at: int | None = None) -> SessionHandle | None:
+    def current(self, *, at: Moment | None = None) -> SessionHandle | None:
         """The current session of this work tree, if unfinished; `at` a moment, the one that was worked on then.
 
         For a command in a conversation, it is that conversation's session.
         """
-        return self._handle(history.current_session(self, at=at))
+        return self._handle(history.current_session(self, at=as_ms(at)))
 
     def open_sessions(self) -> list[SessionHandle]:
         """The unfinished sessions of this work tree that are neither archived nor over, latest first."""
         return [SessionHandle(self, state.session) for state in work_trees.open_sessions(self)]
 
-    def session(self, reference: str = "@", *, at: int | None = None) -> SessionHandle:
+    def session(self, reference: str = "@", *, at: Moment | None = None) -> SessionHandle:
         """The session that a UUID, a unique prefix, an alias or `@` (the current one, now or then) means."""
-        return SessionHandle(self, history.find(self, reference, at=at))
+        return SessionHandle(self, history.find(self, reference, at=as_ms(at)))
 
-    def latest(self, *, at: int | None = None) -> SessionHandle | None:
+    def latest(self, *, at: Moment | None = None) -> SessionHandle | None:
         """The session of this project that was worked on last, finished or not; now, or as it was then."""
-        return self._handle(history.latest_session(self, at=at))
+        return self._handle(history.latest_session(self, at=as_ms(at)))
 
     def latest_unfinished(self) -> SessionHandle | None:
         """The unfinished session of this project that was worked on last, preferring sessions that are not over."""
@@ -122,9 +127,9 @@ class Keeper(Workspace):
         limit: int | None = 20,
         search: str | None = None,
         status: str | None = None,
-        since: int | None = None,
+        since: Moment | None = None,
         all_projects: bool = False,
-        at: int | None = None,
+        at: Moment | None = None,
         before: str | None = None,
         unfinished: bool = False,
         project: str | None = None,
@@ -137,8 +142,8 @@ class Keeper(Workspace):
         `aliases` no session is loaded.
         """
         return history.history(
-            self, limit=limit, search=search, status=status, since=since, all_projects=all_projects, at=at,
-            before=before, unfinished=unfinished, project=project, archived=archived, aliases=aliases,
+            self, limit=limit, search=search, status=status, since=as_ms(since), all_projects=all_projects,
+            at=as_ms(at), before=before, unfinished=unfinished, project=project, archived=archived, aliases=aliases,
         )  # fmt: skip
 
     def project_names(self) -> list[str]:
@@ -146,12 +151,12 @@ class Keeper(Workspace):
         store = self.existing_store()
         return [] if store is None else list(dict.fromkeys(project.name for project in store.projects()))
 
-    def hours(self, by: str, *, at: int | None = None) -> Table:
+    def hours(self, by: str, *, at: Moment | None = None) -> Table:
         """Hours worked, by `scope`, `day`, `project` or `agent`: of this project, or by project of all."""
         from holdfast.machine.wall import local_offset
         from holdfast.sessions.hours import overlaps, table
 
-        store = self.existing_store()
+        store, at = self.existing_store(), as_ms(at)
         everything = [] if store is None else self.history(limit=None, all_projects=True, at=at, aliases=False)
         rows = everything if by == "project" else self.history(limit=None, at=at, aliases=False)
         ids = {row.id for row in rows}
@@ -187,7 +192,7 @@ class Keeper(Workspace):
         replace: bool = False,
         continues: str | None = None,
         gathers: bool = True,
-        at: int | None = None,
+        at: Moment | None = None,
     ) -> SessionHandle:
         """Start a session and make it current here. Refused while another one is current, unless `replace`.
 
@@ -196,6 +201,7 @@ class Keeper(Workspace):
         from holdfast.sessions.changes.tree_state import note_beginning
         from holdfast.sessions.start import start
 
+        at = as_ms(at)
         earlier = None if continues is None else self.session(continues).id
         gathers = gathers and self.conversation is None
         data = SessionStarted(
@@ -211,28 +217,28 @@ class Keeper(Workspace):
         note_beginning(self, at)
         return begun
 
-    def archive(self, reference: str, *, at: int | None = None) -> SessionHandle:
+    def archive(self, reference: str, *, at: Moment | None = None) -> SessionHandle:
         handle = self.session(reference)
         if self.state(handle.id).archived:
             raise Conflict("the session is archived already", session=handle.id)
-        self.recorder.record(handle.id, lambda _: [SessionArchived()], at=at)
+        self.recorder.record(handle.id, lambda _: [SessionArchived()], at=as_ms(at))
         return handle
 
-    def unarchive(self, reference: str, *, at: int | None = None) -> SessionHandle:
+    def unarchive(self, reference: str, *, at: Moment | None = None) -> SessionHandle:
         handle = self.session(reference)
         if not self.is_archived(self.state(handle.id)):
             raise Conflict("the session is not archived", session=handle.id)
-        self.recorder.record(handle.id, lambda _: [SessionUnarchived()], at=at)
+        self.recorder.record(handle.id, lambda _: [SessionUnarchived()], at=as_ms(at))
         return handle
 
-    def delete(self, reference: str, *, force: bool = False, at: int | None = None) -> str:
+    def delete(self, reference: str, *, force: bool = False, at: Moment | None = None) -> str:
         """Erase a session, so that none of its text is left in any file of the home; returns its id.
 
         An unfinished session is refused unless `force`.
         """
         from holdfast.sessions.stop import delete
 
-        return delete(self, self.session(reference).id, force=force, at=at)
+        return delete(self, self.session(reference).id, force=force, at=as_ms(at))
 
     def doctor(self, *, repair: bool = False) -> tuple[list[Check], list[str]]:
         """Check everything, after repairing it if asked to; returns the checks, and what was done."""

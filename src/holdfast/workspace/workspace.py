@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -24,17 +24,18 @@ from holdfast.core.state import State
 from holdfast.core.text import check_text
 from holdfast.machine import error_log, host
 from holdfast.machine.git import worktree
-from holdfast.machine.wall import Wall, local_text
+from holdfast.machine.wall import Wall, as_ms, local_text
 from holdfast.store.address import Address, SqliteAddress, address, open_store
 from holdfast.store.interface import Store, Transaction
 from holdfast.workspace.followers import Follower, WorkCommit
 from holdfast.workspace.home import Home, default_home
 from holdfast.workspace.projects import changed_git_position
-from holdfast.workspace.recorder import Recorder
+from holdfast.workspace.recorder import Notice, Recorder
 from holdfast.workspace.unit import Unit, UnitOutcome
 
 if TYPE_CHECKING:
     from holdfast.core.events import ProjectFacts
+    from holdfast.core.times import Moment
     from holdfast.workspace.agent_dirs import AgentDirs
     from holdfast.workspace.settings import Settings
 
@@ -219,6 +220,15 @@ class Workspace:
                 self.wall.note_time(latest)
         return self._open.store
 
+    def known_state(self, session: str) -> State | None:
+        """The state if it can be read at once, for `repr`: nothing is opened, no server asked, nothing raised."""
+        store = self._open.store
+        if store is None or self.address.path is None:
+            return None
+        with suppress(Exception):
+            return store.state(session)
+        return None
+
     def existing_store(self) -> Store | None:
         """The store if there is one: looking makes nothing."""
         if self._open.store is None and not self.address.is_there():
@@ -239,14 +249,14 @@ class Workspace:
         with self.transaction():
             yield
 
-    def state(self, session: str, *, at: int | None = None) -> State:
+    def state(self, session: str, *, at: Moment | None = None) -> State:
         """What is true of a session now, or what was true as of a moment."""
         self.collect()
         store = self.existing_store()
         state = store.state(session) if store else None
         if store is None or state is None or state.deleted:
             raise NotFound("there is no such session", session=session)
-        if at is None:
+        if (at := as_ms(at)) is None:
             return state
         past = fold.fold((event for event in store.events(session) if event.at <= at), session)
         if past.created_at is None:
@@ -319,19 +329,20 @@ class Workspace:
         except Unreachable:
             raise
         except HoldfastError as error:
-            self.note(f"{follower.failure}: {error.message}.")
+            self.note(Notice(f"{follower.failure}: {error.message}.", "failed"))
         except Exception as error:  # noqa: BLE001 (what was recorded stays so)
             error_log.note(self.home.path, follower.name, f"{type(error).__name__}: {error}")
-            self.note(f"{follower.failure}: {type(error).__name__}. See: holdfast doctor")
+            self.note(Notice(f"{follower.failure}: {type(error).__name__}. See: holdfast doctor", "failed"))
 
     def note(self, sentence: str) -> None:
         """Add a notice: a sentence for the person in addition to the result."""
         if sentence not in self.notices:
             self.notices.append(sentence)
 
-    def take_notices(self) -> list[str]:
+    def take_notices(self) -> list[Notice]:
         """The notices, removed secrets and the last crossed limit, for a surface that shows them; each once."""
-        notices = [*self.notices, *self.recorder.tally.take_sentences()]
+        notices = [notice if isinstance(notice, Notice) else Notice(notice) for notice in self.notices]
+        notices += self.recorder.tally.take_notices()
         if self.notices:
             for follower in self.followers:
                 follower.notices_shown(self)
@@ -341,7 +352,7 @@ class Workspace:
     def drop_notices(self) -> None:
         """Forget the notices, where workspaces are shared: they do not concern the next request."""
         self.notices.clear()
-        self.recorder.tally.take_sentences()
+        self.recorder.tally.take_notices()
 
     # ── answers of followers ────────────────────────────────────────────────────────────────────────────
 
