@@ -95,13 +95,13 @@ class Workspace:
         self.spool_tag = home.spool_tag(store.key)
         # Seconds to wait for other processes when draining the spool, which can be done later.
         self.patience = 0.5
-        # Seconds to wait for a server's answer; None for its default.
+        # These four are arguments of `open`. Seconds to wait for a server's answer; None for its default.
         self.timeout: float | None = None
         # A command reads mirrored files once; a program that runs for long, before each verb.
         self.collect_mode: Literal["once", "each"] = "each"
-        # Set by the surface: the directories of agent programs.
+        # The directories of agent programs.
         self.agent_dirs: AgentDirs | None = None
-        # Set by the surface: the environment, which the library does not read itself.
+        # The environment, which the library does not read itself.
         self.environ: Mapping[str, str] = {}
         # Set by the surface: whether to look for the conversation that this process runs in.
         self.runs_commands = False
@@ -125,12 +125,20 @@ class Workspace:
         device: str | None = None,
         wall: Wall | None = None,
         settings: Settings | None = None,
+        environ: Mapping[str, str] | None = None,
+        agent_dirs: AgentDirs | None = None,
+        collect_mode: Literal["once", "each"] = "each",
+        timeout: float | None = None,
     ) -> Self:
         """Open the project that contains a directory.
 
         `home` is where Holdfast keeps everything (default: the platform's data directory), `store` a URL such as
         `sqlite:///path` or `postgresql://user@host/database` (default: in the home), `actor` who acts, `device` what
         this machine is called.
+
+        `environ` is the environment, for remotes that take their credentials from it; `agent_dirs` says where agent
+        programs keep their files. Mirrored files are read before each verb or, with `collect_mode="once"`, only once.
+        `timeout` is how many seconds to wait for a server's answer.
         """
         home_directory = Home(home if home is not None else default_home())
         place = worktree.locate(project)
@@ -140,7 +148,7 @@ class Workspace:
             paths if store_address.path is None else paths | {"the store": store_address.path}
         ).items():
             check_text(path, f"the path of {subject}")  # it is stored, or passed to SQLite: both need UTF-8
-        return cls(
+        opened = cls(
             home_directory,
             place,
             store_address,
@@ -149,6 +157,9 @@ class Workspace:
             wall=wall or Wall(),
             settings=settings,
         )
+        opened.environ, opened.collect_mode, opened.timeout = environ or {}, collect_mode, timeout
+        opened.agent_dirs = None if agent_dirs is None else agent_dirs._replace(project=place.root)
+        return opened
 
     def _new_followers(self) -> Sequence[Follower]:
         """The followers of this work tree, in their order."""
@@ -196,12 +207,10 @@ class Workspace:
 
     def apart(self, project: str) -> Self:
         """A workspace on the same home and store with a separate connection, for another thread."""
-        other = type(self).open(
+        return type(self).open(
             project, home=self.home.path, store=self.address.secret, actor=self.recorder.actor, device=self.device(),
-            wall=self.wall,
+            wall=self.wall, environ=self.environ,
         )  # fmt: skip
-        other.environ = self.environ
-        return other
 
     # ── the store ────────────────────────────────────────────────────────────────────────────────────────
 
