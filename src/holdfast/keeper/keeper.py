@@ -12,7 +12,6 @@ from holdfast.conversations.follower import Ingest, StatusCache
 from holdfast.core.errors import Conflict, NotFound
 from holdfast.core.events import ProjectFacts, SessionArchived, SessionStarted, SessionUnarchived
 from holdfast.core.model import Row
-from holdfast.core.state import State
 from holdfast.core.times import Moment
 from holdfast.formats.mirror.follower import MirrorFollower, mirrors_of
 from holdfast.keeper.session import SessionHandle
@@ -24,13 +23,17 @@ from holdfast.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from holdfast.formats.mirror.mirrors import Mirrors
+    from holdfast.keeper.topics import AgentPrograms, Config, Documents, People, Remotes, Stores, VaultDevices
     from holdfast.sessions.hours.table import Table
     from holdfast.sessions.why import WhyAnswer
     from holdfast.store.interface import CopyResult, NotCopied
     from holdfast.sync.sync import SyncResult
     from holdfast.workspace.followers import Check
+    from holdfast.workspace.projects import ProjectDirectories
 
 _UNKNOWN_PROJECT = ProjectFacts(id="", name="")  # replaced when the session starts
+
+_OF_WORKSPACE = ("batch", "close", "events", "notices", "open", "take_notices")
 
 
 class Keeper(Workspace):
@@ -39,12 +42,58 @@ class Keeper(Workspace):
     def __repr__(self) -> str:
         return f"<Keeper of {self.place.root!r}, store {self.address.url!r}>"
 
+    def __dir__(self) -> list[str]:
+        # The rest of what Workspace has is for use cases, not for programs.
+        return [name for name in vars(Keeper) if not name.startswith("_")] + list(_OF_WORKSPACE)
+
     def _new_followers(self) -> tuple[Follower, ...]:
         return (Ingest(), MirrorFollower(self), StatusCache(self), SyncFollower())
 
     @property
     def mirrors(self) -> Mirrors:
         return mirrors_of(self)
+
+    @property
+    def documents(self) -> Documents:
+        from holdfast.keeper.topics import Documents
+
+        return Documents(self)
+
+    @property
+    def agents(self) -> AgentPrograms:
+        from holdfast.keeper.topics import AgentPrograms
+
+        return AgentPrograms(self)
+
+    @property
+    def devices(self) -> VaultDevices:
+        from holdfast.keeper.topics import VaultDevices
+
+        return VaultDevices(self)
+
+    @property
+    def remotes(self) -> Remotes:
+        from holdfast.keeper.topics import Remotes
+
+        return Remotes(self)
+
+    @property
+    def people(self) -> People:
+        from holdfast.keeper.topics import People
+
+        return People(self)
+
+    @property
+    def stores(self) -> Stores:
+        from holdfast.keeper.topics import Stores
+
+        return Stores(self)
+
+    @property
+    def config(self) -> Config:
+        from holdfast.keeper.topics import Config
+
+        return Config(self)
 
     def compare(self) -> None:
         """Record what was changed in this work tree, if an agent's turn began or ended since the last time.
@@ -67,11 +116,14 @@ class Keeper(Workspace):
         self.compare()
         return why(self, reference)
 
-    def sync(self, remote: str | None = None) -> SyncResult:
-        """Exchange what is missing with every remote, or the one given; returns what was done and what failed."""
+    def sync(self, remote: str | None = None, *, put_back: bool = False) -> SyncResult:
+        """Exchange what is missing with every remote, or the one given; returns what was done and what failed.
+
+        `put_back` sends everything again, because the remote lost something.
+        """
         from holdfast.sync.sync import sync
 
-        return sync(self, remote)
+        return sync(self, remote, put_back=put_back)
 
     def sync_first(self) -> list[str]:
         """Sync before a session is continued, if there is a remote; returns sentences for the person."""
@@ -86,12 +138,6 @@ class Keeper(Workspace):
         for follower in self.followers:
             if isinstance(follower, SyncFollower):
                 follower.send_soon(self)
-
-    def path_of(self, state: State) -> str | None:
-        """Where the project of a session is on this device; None if it is not here or unknown."""
-        from holdfast.sessions import work_trees
-
-        return work_trees.path_here(self, state)
 
     # ── finding sessions ─────────────────────────────────────────────────────────────────────────────────
 
@@ -150,6 +196,19 @@ class Keeper(Workspace):
         """The names of the projects that have sessions."""
         store = self.existing_store()
         return [] if store is None else list(dict.fromkeys(project.name for project in store.projects()))
+
+    def projects(self) -> list[ProjectDirectories]:
+        """The projects that have sessions, and their directories on this device."""
+        from holdfast.workspace import projects
+
+        store = self.existing_store()
+        return [] if store is None else projects.list_projects(store)
+
+    def reconnect_project(self, old_path: str) -> list[ProjectDirectories]:
+        """Connect the sessions of a project that was moved or renamed to this directory."""
+        from holdfast.workspace import projects
+
+        return projects.reconnect(self, old_path)
 
     def hours(self, by: str, *, at: Moment | None = None) -> Table:
         """Hours worked, by `scope`, `day`, `project` or `agent`: of this project, or by project of all."""

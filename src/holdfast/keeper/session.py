@@ -30,14 +30,18 @@ from holdfast.machine.wall import as_ms, local_text
 from holdfast.sessions.work import Work, fraction, number
 
 if TYPE_CHECKING:
+    from holdfast.conversations.move import MovedConversation
     from holdfast.core.failures import Category
     from holdfast.core.model import Conflict
+    from holdfast.formats.base import Document, FormatNote
     from holdfast.formats.plan_import import ImportedPlan
     from holdfast.keeper.keeper import Keeper
     from holdfast.sessions.conflicts import ShownConflict
     from holdfast.sessions.resume import ResumeResult
     from holdfast.sessions.run import RunResult
     from holdfast.sessions.stop import StopResult
+    from holdfast.sync.outgoing import OutgoingPreview
+    from holdfast.sync.shares import ShareResult
 
 
 class ContinuedSession(NamedTuple):
@@ -101,6 +105,48 @@ class SessionHandle(Work):
 
         return preview(self.state(), self.keeper.place.root)
 
+    def export(
+        self, format_name: str, path: str | None = None, *, at: Moment | None = None
+    ) -> tuple[Document, list[FormatNote]]:
+        """The session as a document of one of the four formats, written to `path` if given; with notes."""
+        from holdfast.formats import registry
+        from holdfast.formats.export import export_document, write_document
+        from holdfast.formats.import_context import configured, models
+
+        rules = configured(registry.format_named(format_name), models(self.keeper))
+        document, notes = export_document(self.keeper, self.state(at=at), rules)
+        if path is not None:
+            write_document(path, document, rules)
+        return document, notes
+
+    # ── sharing and sending ──────────────────────────────────────────────────────────────────────────────
+
+    def share(
+        self, email: str, *, write: bool = True, expires: Moment | None = None, remote: str | None = None
+    ) -> ShareResult:
+        """Let a person read this session, and write unless `write` is false."""
+        from holdfast.sync import shares
+
+        return shares.share(self.keeper, self.id, email, write=write, expires=as_ms(expires), name=remote)
+
+    def revoke(self, email: str) -> list[str]:
+        """Stop sharing the session with a person; returns the remotes."""
+        from holdfast.sync import shares
+
+        return shares.revoke(self.keeper, self.id, email)
+
+    def preview_sync(self) -> OutgoingPreview:
+        """What would leave this device with the next sync, and the secrets that would be removed."""
+        from holdfast.sync.outgoing import preview
+
+        return preview(self.keeper, self.id)
+
+    def take_conversation(self, conversation: str, *, at: Moment | None = None) -> MovedConversation:
+        """Assign a conversation (`agent:id`, a native id, or a unique prefix of it) to this session from now on."""
+        from holdfast.conversations.move import move
+
+        return move(self.keeper, conversation, self.id, at=as_ms(at))
+
     # ── the session itself ───────────────────────────────────────────────────────────────────────────────
 
     def pause(self, reason: str | None = None, *, at: Moment | None = None) -> Self:
@@ -139,8 +185,12 @@ class SessionHandle(Work):
         note_beginning(self.keeper, at)
         return ContinuedSession(SessionHandle(self.keeper, session), resumed, message)
 
-    def import_plan(self, plan: ImportedPlan, *, at: Moment | None = None) -> Self:
-        """Add the phases and tasks of a plan; existing ones stay as they are."""
+    def import_plan(self, plan: ImportedPlan | str, *, at: Moment | None = None) -> Self:
+        """Add the phases and tasks of a plan, or of its file; existing ones stay as they are."""
+        if isinstance(plan, str):
+            from holdfast.formats import plan_import
+
+            plan = plan_import.read(plan)
         return self._record_with(plan.missing_from, at=at)
 
     def resolve(self, conflict: str, take: int, *, at: Moment | None = None) -> Conflict:
