@@ -49,15 +49,14 @@ class Call:
         from holdfast.keeper.keeper import Keeper
 
         options = self.parsed.globals
-        keeper = Keeper.open(
+        return Keeper.open(
             options.project or ".",
             home=home(self.environ),
             store=self.store,
             actor=self.environ.get("HOLDFAST_ACTOR") or None,
+            environ=self.environ,
+            collect_mode="once",
         )
-        keeper.collect_mode = "once"
-        keeper.environ = self.environ
-        return keeper
 
     @property
     def store(self) -> str | None:

@@ -164,10 +164,10 @@ class McpContext:
                 f"Holdfast's directory, {display_path(home)}, is not a directory",
                 hint="The person has to move that file away, or set HOLDFAST_HOME to a directory.",
             )
-        keeper = Keeper.open(directory, home=options.home, store=options.store, actor=options.actor)
-        keeper.environ = options.environ
-        keeper.agent_dirs = AgentDirs(os.path.expanduser("~"), keeper.place.root, options.environ, sys.platform)
-        return keeper
+        return Keeper.open(
+            directory, home=options.home, store=options.store, actor=options.actor, environ=options.environ,
+            agent_dirs=AgentDirs(os.path.expanduser("~"), directory, options.environ, sys.platform),
+        )  # fmt: skip
 
     # ── which project ────────────────────────────────────────────────────────────────────────────────────
 

@@ -35,7 +35,7 @@ _RIGHTS = {True: "reads and writes", False: "reads"}
 
 
 def store_show(call: Call) -> None:
-    status = store_admin.show(call.keeper)
+    status = call.keeper.stores.show()
     call.answer({"store": _store_document(status)}, lambda paint: _paint_store(paint, status))
     for warning in status.warnings:
         call.note(warning)
@@ -142,7 +142,7 @@ def _switch_command(target: Address) -> str:
 
 def store_admit(call: Call) -> None:
     person = call.parsed.need("person")
-    new = store_admin.admit(call.keeper, person)
+    new = call.keeper.stores.admit(person)
     call.answer(
         {"admitted": person, "new": new},
         lambda paint: "" if call.quiet else paint.join(
@@ -154,7 +154,7 @@ def store_admit(call: Call) -> None:
 def store_dismiss(call: Call) -> None:
     person = call.parsed.need("person")
     successor = call.parsed.text("hand_over_to")
-    handed_over = store_admin.dismiss(call.keeper, person, successor)
+    handed_over = call.keeper.stores.dismiss(person, successor)
     call.answer(
         {"dismissed": person, "handed_over": handed_over},
         lambda paint: "" if call.quiet else paint.join(paint.bold(person), " was removed from the vault"),
@@ -168,7 +168,7 @@ def store_dismiss(call: Call) -> None:
 def store_partition(call: Call) -> None:
     parts = call.parsed.integer("parts")
     assert parts is not None
-    before = store_admin.partition(call.keeper, parts)
+    before = call.keeper.stores.partition(parts)
     now = count(parts, "partition")
     sentence = f"Events already are in {now}"
     if before != parts:
@@ -183,14 +183,14 @@ def store_partition(call: Call) -> None:
 
 
 def store_share(call: Call) -> None:
-    result = store_admin.share(
-        call.keeper, call.parsed.need("id"), _recipient(call), writes=not call.parsed.flag("read_only")
+    result = call.keeper.stores.share(
+        call.parsed.need("id"), _recipient(call), writes=not call.parsed.flag("read_only")
     )
     call.answer(_shares_document(result), lambda paint: "" if call.quiet else _paint_shares(paint, result))
 
 
 def store_unshare(call: Call) -> None:
-    result = store_admin.unshare(call.keeper, call.parsed.need("id"), _recipient(call))
+    result = call.keeper.stores.unshare(call.parsed.need("id"), _recipient(call))
     call.answer(_shares_document(result), lambda paint: "" if call.quiet else _paint_shares(paint, result))
     call.note("What they have already read cannot be taken back.")
 
