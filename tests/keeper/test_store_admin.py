@@ -75,7 +75,7 @@ def test_address_for_others_has_no_name_and_password() -> None:
     ):
         where = address(written)
         assert isinstance(where, PostgresAddress)
-        assert store_admin.for_others(where) == shown
+        assert store_admin.url_for_members(where) == shown
 
 
 def test_team_commands_are_refused_for_a_file_store(home: Home, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_copy_of_a_file_merges_into_an_own_session_that_this_home_owns_there(hom
     ],
 )
 def test_incomplete_copy_names_what_is_missing(reason: str, asked: str) -> None:
-    error = store_admin.incomplete(
+    error = store_admin.incomplete_error(
         [NotCopied("s1", reason, None)], "copied", "run the same command again", file="there"
     )
     assert error is not None

@@ -37,7 +37,7 @@ def machine(team: Team, tmp_path: Path) -> Machine:
 
 def _checks(machine: Machine) -> dict[str, Check]:
     with machine.keeper() as keeper:
-        return {check.name: check for check in doctor.examine(keeper)}
+        return {check.name: check for check in doctor.run_checks(keeper)}
 
 
 def test_doctor_reports_a_sound_server_store(machine: Machine, team: Team) -> None:

@@ -643,7 +643,7 @@ def test_backup_reports_events_left_out_because_of_a_members_damage(
     _use_machine_of(tmp_path, monkeypatch, shared.team, "anna")
     assert main(["backup", str(tmp_path / "backup")]) == 1
     output = capsys.readouterr().err
-    assert "could not be backed up whole; everything else is there" in output
+    assert "could not be backed up completely; everything else was backed up" in output
     assert "without 1 event that another person recorded" in output
     assert (tmp_path / "backup").exists()
 

@@ -144,7 +144,7 @@ def test_listings_ignore_a_shared_row_without_events(two_members: TwoMembers) ->
         assert latest is not None
         assert unfinished is not None
         assert (latest.id, unfinished.id) == (hers, hers)
-        (listing,) = (check for check in doctor.examine(keeper) if check.name == "listing")
+        (listing,) = (check for check in doctor.run_checks(keeper) if check.name == "listing")
         assert listing.status == "warning"
         assert listing.fix == "These are shared by another person, who has to repair them."
 

@@ -53,7 +53,7 @@ def test_rights_granted_by_mistake_show_nothing_and_are_revoked_by_init(team: Te
 def test_new_partitions_are_protected(team: Team) -> None:
     """And the row rules are the same."""
     ((before,),) = team.run_as("postgres", "SELECT count(*) FROM holdfast.events")
-    admin.divide(team.address("boss", "shop"), 3)
+    admin.repartition(team.address("boss", "shop"), 3)
     for number in range(3):
         with pytest.raises(REFUSED):
             team.run_as("carl", f"TABLE holdfast.events_{number}")

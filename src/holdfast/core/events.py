@@ -161,7 +161,7 @@ class SessionPaused(EventData, frozen=True, kw_only=True):
 
 @_event("session.resumed", with_position=True)
 class SessionResumed(EventData, frozen=True, kw_only=True):
-    """Work goes on in this work tree. Without `gathers`, conversations that begin there do not join the session."""
+    """Work continues in this work tree. Without `gathers`, conversations that begin there do not join the session."""
 
     gathers: bool = True
 
@@ -470,7 +470,7 @@ class AgentPaused(AgentEvent, frozen=True, kw_only=True):
 
 @_event("agent.resumed")
 class AgentResumed(AgentEvent, frozen=True, kw_only=True):
-    """The agent goes on after a pause, or begins after waiting for its turn."""
+    """The agent continues after a pause, or starts after waiting for its turn."""
 
     pid: SafeInteger | None = None
     process: Process | None = None

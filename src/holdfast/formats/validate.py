@@ -1,4 +1,4 @@
-"""`validate`: checks files strictly against the formats' specifications, or only for what an import would refuse.
+"""`validate`: check files strictly against the formats' specifications, or only for what an import would refuse.
 
 Text with a NUL or of excessive length is allowed by every schema, but not in events. In a field that is only kept in
 the remainder it is no problem.
@@ -57,7 +57,7 @@ _EXAMPLE_STATE: Final[dict[str, Json]] = {
 def import_problems(value: Json, rules: Format, context: ImportContext) -> list[Problem]:
     """Why an import would refuse this document; empty when it would not."""
     try:
-        document, _ = redact_document(rules.tidy(value, context).document)
+        document, _ = redact_document(rules.repair(value, context).document)
         assert isinstance(document, dict)
         events = rules.changes(None, document, None, context)
     except HoldfastError as error:

@@ -58,6 +58,8 @@ def _refusal(ws: Workspace, session: str, events: Iterable[Event], *, erase: boo
     # Devices that sync get each other's events that way: a guest could have made the file.
     if not erase and os.path.lexists(ws.home.remotes) and any(_is_ours(ws, event.writer) for event in new):
         return SPEAKS
+    if not erase and os.path.lexists(ws.home.remotes) and any(event.type in _DECIDING for event in new):
+        return DECIDES
     if not erase and _displaces(existing, events):
         return DISPLACES
     erasing = [event for event in events if event.type in ERASING]

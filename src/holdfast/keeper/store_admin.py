@@ -107,7 +107,7 @@ def _of_vault(server: PostgresAddress, vault: str | None) -> PostgresAddress:
     if vault is None:
         return server
     if not vault.strip() or not vault.isprintable() or len(vault) > _MAX_VAULT_LENGTH:
-        raise Invalid(f"a vault's name is a line of 1 to {_MAX_VAULT_LENGTH} characters")
+        raise Invalid(f"a vault's name must be one line of 1 to {_MAX_VAULT_LENGTH} characters")
     named = server.parameters.get("vault")
     if named not in (None, vault):
         raise Invalid("the URL names another vault than --vault", hint="Leave one of them out.", file=server.url)
@@ -116,7 +116,7 @@ def _of_vault(server: PostgresAddress, vault: str | None) -> PostgresAddress:
     return PostgresAddress(f"{server.secret}{'&' if '?' in server.secret else '?'}vault={quote(vault, safe='')}")
 
 
-def for_others(server: PostgresAddress) -> str:
+def url_for_members(server: PostgresAddress) -> str:
     """The address as another member would write it."""
     rest = server.url.removeprefix("postgresql://")
     return "postgresql://PERSON@" + (rest.partition("@")[2] if "user" in server.parameters else rest)
@@ -151,13 +151,13 @@ def partition(ws: Workspace, parts: int) -> int:
     from holdfast.store.postgres import admin
 
     with _refused(_OWNER):
-        return admin.divide(server, parts)
+        return admin.repartition(server, parts)
 
 
 def _server(ws: Workspace, lacks: str) -> PostgresAddress:
     server = ws.address.server
     if server is None:
-        raise Refused(f"this store is a file of one person: {lacks}", hint=_MOVE, file=ws.address.path)
+        raise Refused(f"this store is one person's file: {lacks}", hint=_MOVE, file=ws.address.path)
     _need_driver()
     return server
 
@@ -254,13 +254,13 @@ def copy(
         )
 
 
-def incomplete(left_out: Sequence[NotCopied], done: str, again: str, *, file: str) -> Refused | None:
+def incomplete_error(left_out: Sequence[NotCopied], done: str, again: str, *, file: str) -> Refused | None:
     """The error to end with if sessions were left out, so that the exit code shows it."""
     if not left_out:
         return None
     partly = all(store_copy.OTHERS_DAMAGE in copied.reason for copied in left_out)
     return Refused(
-        f"{count(len(left_out), 'session')} could not be {done}{' whole' * partly}; everything else is there",
+        f"{count(len(left_out), 'session')} could not be {done}{' completely' * partly}; everything else was {done}",
         hint=_remedy([copied.reason for copied in left_out], again),
         file=file,
         session=left_out[0].session if len(left_out) == 1 else None,

@@ -56,7 +56,7 @@ class Filter(NamedTuple):
     unfinished: bool = False
     # Of projects with this name.
     name: str | None = None
-    # Only what is archived, or only what is not.
+    # Only archived sessions, or only the others.
     archived: bool | None = None
     # Sessions that ended this long before `now` count as archived.
     now: int = 0

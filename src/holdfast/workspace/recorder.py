@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -33,6 +33,7 @@ from holdfast.core.wording import reminder
 from holdfast.machine.wall import Wall, local_text
 from holdfast.store.interface import UNSEEN, Draft, Store, Transaction
 
+NoticeKind = Literal["failed", "secrets", "limit", "other"]
 BuildEvents = Callable[[State], Iterable[EventData]]
 
 
@@ -54,6 +55,18 @@ class LimitReached(NamedTuple):
     only_resume: bool
 
 
+class Notice(str):
+    """A sentence, and its kind: something besides the verb failed, secrets were removed, or a limit was crossed."""
+
+    __slots__ = ("kind",)
+    kind: NoticeKind
+
+    def __new__(cls, sentence: str, kind: NoticeKind = "other") -> Self:
+        notice = super().__new__(cls, sentence)
+        notice.kind = kind
+        return notice
+
+
 class Tally:
     """Results of recording besides events, until a surface shows them."""
 
@@ -66,14 +79,14 @@ class Tally:
         # Whether something was recorded that should be synced soon.
         self.needs_sync = False
 
-    def take_sentences(self) -> list[str]:
-        """The removed secrets and the last limit that was crossed, in sentences; each is returned once."""
+    def take_notices(self) -> list[Notice]:
+        """The removed secrets and the last limit that was crossed; each is returned once."""
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.redacted.items()))
-        sentences = [f"Removed secrets before storing: {kinds}."] if kinds else []
-        sentences += [reminder(*crossed) for crossed in self.reached[-1:]]
+        notices = [Notice(f"Removed secrets before storing: {kinds}.", "secrets")] if kinds else []
+        notices += [Notice(reminder(*crossed), "limit") for crossed in self.reached[-1:]]
         self.redacted.clear()
         self.reached.clear()
-        return sentences
+        return notices
 
 
 class Recorder:

@@ -34,7 +34,7 @@ _RIGHTS = {True: "reads and writes", False: "reads"}
 
 
 def store_show(call: Call) -> None:
-    status = store_admin.show(call.keeper)
+    status = call.keeper.stores.show()
     call.answer({"store": _store_document(status)}, lambda paint: _paint_store(paint, status))
     for warning in status.warnings:
         call.note(warning)
@@ -55,7 +55,7 @@ def _paint_store(paint: Paint, status: store_admin.StoreStatus) -> Painted:
     # It is there to be copied, so it is never cut.
     title = paint.bold(status.address.url)
     if not status.there:
-        return Painted(f"{title}\n{paint.dim('There is no store yet: the first session makes it.')}")
+        return Painted(f"{title}\n{paint.dim('There is no store yet: the first session creates it.')}")
     return Painted(f"{title}\n{paint.pairs(_store_facts(status), indent=2)}")
 
 
@@ -124,8 +124,8 @@ def _next_step(result: store_admin.SetUpResult) -> str:
     if result.address.path is not None:
         return f"Use it: {_switch_command(result.address)}"
     return (
-        f"Members use it by: export HOLDFAST_STORE='{store_admin.for_others(result.address)}'\n"
-        "Their passwords belong in ~/.pgpass. To copy what is here: holdfast store copy home URL"
+        f"Members use it with: export HOLDFAST_STORE='{store_admin.url_for_members(result.address)}'\n"
+        "Their passwords belong in ~/.pgpass. To copy this home's sessions there: holdfast store copy home URL"
     )
 
 
@@ -141,7 +141,7 @@ def _switch_command(target: Address) -> str:
 
 def store_admit(call: Call) -> None:
     person = call.parsed.need("person")
-    new = store_admin.admit(call.keeper, person)
+    new = call.keeper.stores.admit(person)
     call.answer(
         {"admitted": person, "new": new},
         lambda paint: "" if call.quiet else paint.join(
@@ -153,13 +153,13 @@ def store_admit(call: Call) -> None:
 def store_dismiss(call: Call) -> None:
     person = call.parsed.need("person")
     successor = call.parsed.text("hand_over_to")
-    handed_over = store_admin.dismiss(call.keeper, person, successor)
+    handed_over = call.keeper.stores.dismiss(person, successor)
     call.answer(
         {"dismissed": person, "handed_over": handed_over},
         lambda paint: "" if call.quiet else paint.join(paint.bold(person), " was removed from the vault"),
     )
     summary = (
-        "What they made stays" if successor is None else f"{successor} has {count(handed_over, 'session')} of theirs"
+        "Their sessions stay" if successor is None else f"{successor} has {count(handed_over, 'session')} of theirs"
     )
     call.note(f"{summary}, and they cannot see it. Their role can still connect to the database.")
 
@@ -167,7 +167,7 @@ def store_dismiss(call: Call) -> None:
 def store_partition(call: Call) -> None:
     parts = call.parsed.integer("parts")
     assert parts is not None
-    before = store_admin.partition(call.keeper, parts)
+    before = call.keeper.stores.partition(parts)
     now = count(parts, "partition")
     sentence = f"Events already are in {now}"
     if before != parts:
@@ -182,14 +182,14 @@ def store_partition(call: Call) -> None:
 
 
 def store_share(call: Call) -> None:
-    result = store_admin.share(
-        call.keeper, call.parsed.need("id"), _recipient(call), writes=not call.parsed.flag("read_only")
+    result = call.keeper.stores.share(
+        call.parsed.need("id"), _recipient(call), writes=not call.parsed.flag("read_only")
     )
     call.answer(_shares_document(result), lambda paint: "" if call.quiet else _paint_shares(paint, result))
 
 
 def store_unshare(call: Call) -> None:
-    result = store_admin.unshare(call.keeper, call.parsed.need("id"), _recipient(call))
+    result = call.keeper.stores.unshare(call.parsed.need("id"), _recipient(call))
     call.answer(_shares_document(result), lambda paint: "" if call.quiet else _paint_shares(paint, result))
     call.note("What they have already read cannot be taken back.")
 
@@ -243,13 +243,13 @@ def store_copy(call: Call) -> int:
     except KeyboardInterrupt:
         bar.clear()
         raise Interrupted(
-            "interrupted: nothing of the source was changed, and what was copied by then is whole",
+            "interrupted: the source is unchanged, and everything copied so far is complete",
             hint="The same command continues from there.",
         ) from None
     finally:
         bar.clear()
     left_out = result.copied.left_out
-    error = store_admin.incomplete(left_out, "copied", "run the same command again", file=result.target.url)
+    error = store_admin.incomplete_error(left_out, "copied", "run the same command again", file=result.target.url)
     call.answer(
         {"copied": {
             "from": result.source.url, "to": result.target.url, "sessions": result.copied.sessions,
@@ -327,7 +327,7 @@ def backup(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
     left_out = call.keeper.backup(path)
     size = os.path.getsize(path)
-    error = store_admin.incomplete(left_out, "backed up", "make another backup", file=path)
+    error = store_admin.incomplete_error(left_out, "backed up", "make another backup", file=path)
     call.answer(
         {"file": path, "bytes": size, "left_out": _left_out_documents(left_out)},
         lambda paint: "" if call.quiet else paint.join(paint.green("Backed up "), f"to {path} ({size:,} bytes)"),
@@ -351,7 +351,7 @@ def restore(call: Call) -> int:
             result = erased._replace(events=result.events + erased.events)
         else:
             call.note("To apply that, run the same command with --yes")
-    error = store_admin.incomplete(result.left_out, "restored", "run the same command again", file=path)
+    error = store_admin.incomplete_error(result.left_out, "restored", "run the same command again", file=path)
     call.answer(
         {"file": path, "restored": result.events, "left_out": _left_out_documents(result.left_out)},
         lambda paint: "" if call.quiet else paint.join(paint.green("Restored "), count(result.events, "event")),

@@ -1,4 +1,4 @@
-"""Tells quickly whether a contract file is sound; any doubt is left to the strict rules, which say why.
+"""Check quickly whether a contract file is valid; any doubt is left to the strict rules, which say why.
 
 The shapes are described once more as structs, which are decoded and checked without building a message. The mirror
 asks this for each history line, so no schema is loaded here.

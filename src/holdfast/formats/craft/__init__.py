@@ -12,7 +12,7 @@ from typing import ClassVar
 from holdfast.core.canonical import Json
 from holdfast.core.model import SyncFacts
 from holdfast.core.state import State
-from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, RepairedDocument, TimedEvent
 from holdfast.formats.craft import fields
 from holdfast.formats.craft.fields import VERSION
 from holdfast.formats.craft.render import PATHS, index
@@ -85,10 +85,10 @@ class CraftFormat(Format):
 
         return kind == "craft" and is_sound(raw)
 
-    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
-        from holdfast.formats.craft.repairs import tidy
+    def repair(self, value: Json, context: ImportContext) -> RepairedDocument:
+        from holdfast.formats.craft.repairs import repair_document
 
-        return tidy(value, context)
+        return repair_document(value, context)
 
     def alias(self, document: Document) -> str:
         foreign = value_at(document, _ALIAS)

@@ -1,4 +1,4 @@
-"""Tells quickly whether a craft file is sound; any doubt is left to the strict rules, which say why.
+"""Check quickly whether a craft file is valid; any doubt is left to the strict rules, which say why.
 
 The structs have the constraints of the schema: what decodes into them has the right shape. Unknown keys are ignored.
 """

@@ -1,4 +1,4 @@
-"""Repairs one object of a craft document field by field, and notes every assumption.
+"""Repair one object of a craft document field by field, and note every assumption.
 
 A value in another spelling is respelled. One that cannot be used is kept under `<key>_as_found`, so nothing is lost.
 """

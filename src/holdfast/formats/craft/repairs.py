@@ -1,4 +1,4 @@
-"""Repairs craft documents as other programs really write them.
+"""Repair craft documents as other programs actually write them.
 
 A valid document stays as it is. In any other, each deviation with a clear meaning is repaired and noted; what is
 still wrong then is refused, with its place.
@@ -15,7 +15,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
-from holdfast.formats.base import Document, FormatNote, ImportContext, Problem, TidyDocument, is_newer
+from holdfast.formats.base import Document, FormatNote, ImportContext, Problem, RepairedDocument, is_newer
 from holdfast.formats.craft import fields, repairs_agents, rules
 from holdfast.formats.craft.fields import VERSION
 from holdfast.formats.craft.render import NO_GOAL, SCHEMA, project_path
@@ -35,20 +35,20 @@ _COMMIT: Final = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _NEWER: Final = re.compile(r"\s*v?(?:[2-9]|[1-9]\d+)(?:\.|\s*\Z)", re.ASCII)
 
 
-def tidy(value: Json, context: ImportContext) -> TidyDocument:
+def repair_document(value: Json, context: ImportContext) -> RepairedDocument:
     if not isinstance(value, dict):
         raise Invalid("$ must be an object", hint="A craft session is one JSON object.")
     if isinstance(value.get("sessions"), list) and "session_id" not in value:
         raise Invalid("this is an index of sessions, not a session", hint="Import the files it lists.")
     if not _errors(value):
-        return TidyDocument(value, [])
+        return RepairedDocument(value, [])
     notes: list[FormatNote] = []
     part = ObjectRepair(value, (), context, notes)
     _version(part)
     _identify_session(part)
     _times(part)
     _project(part)
-    repairs_agents.tidy_agents(part)
+    repairs_agents.repair_agents(part)
     _lists(part)
     _words(part)
     _context(part)
@@ -60,7 +60,7 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
             f"{document_paths.format_place(problem.place)} {problem.message}",
             hint="Everything else could be read. Fix this and try again.",
         )
-    return TidyDocument(part.data, notes)
+    return RepairedDocument(part.data, notes)
 
 
 def _errors(document: Document) -> list[Problem]:
@@ -205,7 +205,7 @@ def _lists(part: ObjectRepair) -> None:
         part.missing(key, [])
     part.adopt("decisions_made", "decisions")
     part.adopt("files_modified", "files", "files_changed", "modified_files")
-    for key, repair in (("decisions_made", _decision), ("files_modified", repairs_agents.tidy_file)):
+    for key, repair in (("decisions_made", _decision), ("files_modified", repairs_agents.repair_file)):
         entries = part.listed(key)
         if entries is None:
             part.missing(key, [])

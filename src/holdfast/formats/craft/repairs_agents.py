@@ -1,4 +1,4 @@
-"""Repairs the agents of a craft document and the files they changed."""
+"""Repair the agents of a craft document and the files they changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ACTION_WORDS: Final = {
 _SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
-def tidy_agents(part: ObjectRepair) -> None:
+def repair_agents(part: ObjectRepair) -> None:
     """Repair the list of agents."""
     entries = part.listed("agents")
     if entries is None:
@@ -214,7 +214,7 @@ def _rename_references(part: ObjectRepair, renamed: dict[str, str]) -> None:
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tidy_file(part: ObjectRepair, entry: Json, index: int) -> Document | None:
+def repair_file(part: ObjectRepair, entry: Json, index: int) -> Document | None:
     """One entry of `files_modified`; None when it names no file, or one outside the project."""
     if not isinstance(entry, dict):
         words = words_of(entry)

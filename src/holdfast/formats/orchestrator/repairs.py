@@ -1,4 +1,4 @@
-"""Repairs orchestrator documents as other programs really write them; every assumption is noted."""
+"""Repair orchestrator documents as other programs actually write them; every assumption is noted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.modes import MODES, WINDOW, percent
 from holdfast.core.text import shorten, slug
 from holdfast.core.times import parse_time
-from holdfast.formats.base import Document, ImportContext, Place, TidyDocument, is_newer, version_parts
+from holdfast.formats.base import Document, ImportContext, Place, RepairedDocument, is_newer, version_parts
 from holdfast.formats.entries import entries_by_name
 from holdfast.formats.orchestrator.fields import (
     AGENT_ID,
@@ -83,11 +83,11 @@ _ORDER: Final = (
 )  # fmt: skip
 
 
-def tidy(value: Json, context: ImportContext) -> TidyDocument:
+def repair_document(value: Json, context: ImportContext) -> RepairedDocument:
     if not isinstance(value, dict):
         raise wrong((), f"must be an object, is {kind_of(value)}")
     if not _errors(value):
-        return TidyDocument(value, [])
+        return RepairedDocument(value, [])
     repair = ValueRepair(context)
     version = _version(value.get("schema_version"), repair)
     renamed = repair.renamed(value, _NAMES, ())
@@ -114,7 +114,7 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
     if errors:
         place, message = errors[0]
         raise wrong(place, message)
-    return TidyDocument(document, repair.notes)
+    return RepairedDocument(document, repair.notes)
 
 
 def _attach_kept(document: Document, repair: ValueRepair) -> None:

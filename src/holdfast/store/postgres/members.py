@@ -1,4 +1,4 @@
-"""What a member asks about the store: what it is, how they reach it, who else is in it, who sees a session.
+"""A member's view of the store: its facts, the connection, the other members, who sees a session.
 
 The owner of a session shares it, as the person they are; the server checks that once more.
 """

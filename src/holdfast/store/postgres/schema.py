@@ -106,9 +106,9 @@ def make(
             connection.execute(_statements(step))
         if not version:
             _divide(connection, "events", partitions or 1)
-            done.append(f"made the tables, events in {partitions or 1} partition{'s' * ((partitions or 1) > 1)}")
+            done.append(f"created the tables, events in {partitions or 1} partition{'s' * ((partitions or 1) > 1)}")
         elif version < len(known):
-            done.append(f"brought the tables from version {version} to {len(known)}")
+            done.append(f"upgraded the tables from version {version} to {len(known)}")
         connection.execute(
             "INSERT INTO holdfast.facts (name, value) VALUES ('version', %s)"
             " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -149,7 +149,7 @@ def partitions(connection: Connection) -> int:
     return 0 if row is None else int(row[0])
 
 
-def divide(connection: Connection, parts: int) -> None:
+def repartition(connection: Connection, parts: int) -> None:
     """Repartition the log, all or nothing. Writers wait meanwhile; readers see the old partitions until the end.
 
     The rows are copied to a second table, whose partitions then replace the old ones. The log itself stays, and with

@@ -89,7 +89,7 @@ class SqliteTables:
         """Determine the place of the next event: nearly always behind the last row."""
         place = next(self._run("SELECT (SELECT value FROM facts WHERE name = 'place')"))[0]
         if place is not None and not (type(place) is int and 0 <= place <= MAX_SAFE_INTEGER):
-            raise Damaged("the store is damaged (the place of the next event is not a number)", hint=SAVES)
+            raise Damaged("the store is damaged (the position of the next event is not a number)", hint=SAVES)
         self._place = place if place is not None and place > self.latest_place() else None
         self._place_is_current = True
 
