@@ -38,7 +38,7 @@ from tests.support import secret_corpus
 from tests.support.planted_secrets import CUT, OTHER, TOKEN, Fleet, notes, plant, raw, watched
 
 # The current rules. When this differs for another reason than a renamed constant, raise SECRET_RULES with it.
-PINNED = (1, "cd62e63d50f30106")
+PINNED = (1, "1377ca1f5f7e743a")
 
 
 @pytest.fixture
