@@ -171,9 +171,10 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "length below nothing": Case(post(MEMBER, OURS, "Content-Length: -1"), 400),
     "many headers": Case(get("/now", MEMBER, *(f"X-{n}: {'y' * 50}" for n in range(800))), 431),
-    "header bomb": Case(get("/now", MEMBER, "X-Bomb: " + "x" * 200_000), 400),
-    "very many headers": Case(get("/now", MEMBER, *(f"X-{n}: {'y' * 50}" for n in range(3000))), 400),
-    "long address": Case(get("/now?x=" + "y" * 100_000, MEMBER), 431),
+    # More than is read at once, and so too long for the HTTP parser before it is complete.
+    "header bomb": Case(get("/now", MEMBER, "X-Bomb: " + "x" * 400_000), 400),
+    "very many headers": Case(get("/now", MEMBER, *(f"X-{n}: {'y' * 50}" for n in range(6000))), 400),
+    "long address": Case(get("/now?x=" + "y" * 50_000, MEMBER), 431),
     "not HTTP": Case("\x16\x03\x01 hello", 400),
     "websocket": Case(
         get("/live", MEMBER, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
