@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from importlib import import_module
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias, cast
 
@@ -27,8 +26,10 @@ MAX_PROBLEMS: Final = 1_000
 # The comment that marks a pattern of mere spelling: other spellings have a clear meaning, too.
 _SPELLING: Final = "Other spellings are imported, too."
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "schemas")
-# The modules with the tables of schemas that are not files.
-TABLES: Final = {"craft": "holdfast.formats.craft.table", "craft-index": "holdfast.formats.craft.table"}
+# The schemas that follow from tables; the others are files.
+_IN_TABLES: Final = frozenset(
+    {"contract-state", "contract-plan", "contract-registry", "contract-history", "craft", "craft-index"}
+)
 _NAME: Final = re.compile(r"[a-z]+(?:-[a-z]+)*\Z")
 _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
 
@@ -42,10 +43,10 @@ def schema_text(name: str) -> bytes:
     """The published text of a schema: from the format's table, or as a file."""
     if not _NAME.match(name):
         raise Invalid(f"there is no schema {shorten(name, 40)!a}")
-    if name in TABLES:
-        from holdfast.formats.table import document_schema
+    if name in _IN_TABLES:
+        from holdfast.formats.table import document_schema, table_of
 
-        return render_json(document_schema(import_module(TABLES[name]).TABLES[name]))
+        return render_json(document_schema(table_of(name)))
     try:
         with open(os.path.join(_FOLDER, f"{name}.json"), "rb") as file:
             return file.read()

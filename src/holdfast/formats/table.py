@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import ClassVar, Final, TypeAlias
 
 import msgspec
@@ -46,6 +48,7 @@ class Occurrence(msgspec.Struct, frozen=True):
 REQUIRED: Final = Occurrence(required=True, nullable=False)
 OPTIONAL: Final = Occurrence(required=False, nullable=False)
 NULLABLE: Final = Occurrence(required=False, nullable=True)
+REQUIRED_OR_NULL: Final = Occurrence(required=True, nullable=True)
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -88,6 +91,8 @@ class Object(msgspec.Struct, frozen=True):
     title: str = ""
     # Is it described where it is used, not among the definitions?
     inline: bool = False
+    # Is the document's schema published with meanings last, and words without their type?
+    terse: bool = False
     # Rules of a document, in the order of their problems; an import accepts violations of `soft_rules`.
     rules: tuple[Callable[[Document], Iterable[Problem]], ...] = ()
     soft_rules: tuple[Callable[[Document], Iterable[Problem]], ...] = ()
@@ -112,12 +117,34 @@ class Object(msgspec.Struct, frozen=True):
 def document_schema(table: Object) -> _Schema:
     """The JSON Schema 2020-12 of a document."""
     definitions: _Schema = {inner.name: inner.schema() for inner in _definitions(table)}
-    return {
+    rules: _Schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": table.title,
         **table.schema(),
         **({"$defs": definitions} if definitions else {}),
     }
+    return _with_parts(rules, _terse) if table.terse else rules
+
+
+def _with_parts(rules: _Schema, change: Callable[[_Schema], _Schema]) -> _Schema:
+    return {
+        key: {name: change(part) for name, part in value.items() if isinstance(part, dict)}
+        if key in ("properties", "$defs") and isinstance(value, dict)
+        else value
+        for key, value in rules.items()
+    }
+
+
+def _terse(rules: _Schema) -> _Schema:
+    """Words without their type; meanings after the type of what has parts, else last."""
+    rules = _with_parts(rules, _terse)
+    meaning = {"description": rules.pop("description")}
+    if "enum" in rules or "const" in rules:
+        del rules["type"]
+    items = rules.get("items")
+    if "properties" in rules or (isinstance(items, dict) and "$ref" in items):
+        return {"type": rules.pop("type"), **meaning, **rules}
+    return {**rules, **meaning}
 
 
 def _definitions(table: Object) -> Iterator[Object]:
@@ -128,36 +155,45 @@ def _definitions(table: Object) -> Iterator[Object]:
             yield from _definitions(field.kind.table)
 
 
-# ── what a document's table is for ───────────────────────────────────────────────────────────────────────
+# ── documents ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def problems(table: Object, kind: str, value: Json, *, spelling: bool = True) -> list[Problem]:
-    """Everything wrong with a document of a kind; without `spelling`, only what has no clear meaning."""
+@cache
+def table_of(kind: str) -> Object:
+    """The table of a kind of document."""
+    table = import_module(f"holdfast.formats.{kind.partition('-')[0]}.table").TABLES[kind]
+    assert isinstance(table, Object)
+    return table
+
+
+def problems(value: Json, kind: str, *, spelling: bool = True) -> list[Problem]:
+    """Everything wrong with a document; without `spelling`, only what has no clear meaning."""
     listed = problems_by_schema(value, kind, spelling=spelling)
     if isinstance(value, dict):
+        table = table_of(kind)
         for rule in (*table.rules, *(table.soft_rules if spelling else ())):
             listed += rule(value)
     return listed
 
 
-def is_sound(table: Object, kind: str, raw: bytes) -> bool:
+def is_sound(raw: bytes, kind: str) -> bool:
     """Would `problems` list nothing for a JSON text? No message is built for the schema's rules."""
     from holdfast.formats.quick_check import decoded
 
-    document = decoded(raw, kind)
+    document, table = decoded(raw, kind), table_of(kind)
     rules = (*table.rules, *table.soft_rules)
     return document is not None and not any(problem for rule in rules for problem in rule(document))
 
 
-def tidy(table: Object, kind: str, document: Document, context: ImportContext) -> TidyDocument:
+def tidy(document: Document, kind: str, context: ImportContext) -> TidyDocument:
     """The document with every deviation repaired. Raises `Invalid` where that is impossible."""
 
     def errors(document: Document) -> list[Problem]:
-        return [problem for problem in problems(table, kind, document, spelling=False) if problem.severity == "error"]
+        return [problem for problem in problems(document, kind, spelling=False) if problem.severity == "error"]
 
     if not errors(document):
         return TidyDocument(document, [])
-    part = Repair(table, document, context)
+    part = Repair(table_of(kind), document, context)
     part.repair_all()
     for problem in errors(part.data):
         raise Invalid(
@@ -188,16 +224,22 @@ class Text(Kind, frozen=True):
     # An import accepts texts that do not match the pattern.
     lenient: bool = False
     blank: bool = True
+    empty: bool = True
 
     def schema(self) -> _Schema:
         pattern = self.pattern if self.pattern or self.blank else r"\S"
-        return {"type": "string", **({"pattern": pattern} if pattern else {}), **(_LENIENT if self.lenient else {})}
+        return {
+            "type": "string",
+            **({"pattern": pattern} if pattern else {}),
+            **({} if self.empty else {"minLength": 1}),
+            **(_LENIENT if self.lenient else {}),
+        }
 
     def repair(self, part: Repair, key: str) -> None:
         value = part.data.get(key)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             part.replace(key, str(value), "is a number; taken as text")
-        elif isinstance(value, str) and not self.blank and not value.strip():
+        elif (value == "" and not self.empty) or (isinstance(value, str) and not self.blank and not value.strip()):
             part.set_aside(key, "is empty")
         elif value is not None and not isinstance(value, str):
             words = text_of(value)
@@ -237,9 +279,16 @@ class Word(Kind, frozen=True):
 
 
 class UtcTime(Kind, frozen=True):
-    """A time in UTC with milliseconds."""
+    """A time in UTC, written with or without milliseconds."""
 
-    keywords = {"type": "string", "format": "utc-date-time", "pattern": _MILLIS, **_LENIENT}
+    millis: bool = True
+
+    def schema(self) -> _Schema:
+        rules: _Schema = {"type": "string", "format": "utc-date-time"}
+        return {**rules, "pattern": _MILLIS, **_LENIENT} if self.millis else rules
+
+    def _written(self, ms: int) -> str:
+        return timestamps.in_millis(ms) if self.millis else timestamps.in_shortest_form(ms)
 
     def repair(self, part: Repair, key: str) -> None:
         value = part.data.get(key)
@@ -247,7 +296,7 @@ class UtcTime(Kind, frozen=True):
             return
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e15:
             milli = value >= _MILLIS_FROM
-            repaired = timestamps.in_millis(int(value if milli else value * 1000))
+            repaired = self._written(int(value if milli else value * 1000))
             part.replace(key, repaired, f"is a number; taken as {'milli' * milli}seconds since 1970")
             return
         try:
@@ -255,7 +304,7 @@ class UtcTime(Kind, frozen=True):
         except Invalid:
             part.set_aside(key, "is not a time")
             return
-        repaired = timestamps.in_millis(moment.ms)
+        repaired = self._written(moment.ms)
         part.replace(key, repaired, moment.assumed or f"{shorten(str(value), 40)} is written in UTC: {repaired}")
 
 

@@ -72,32 +72,28 @@ class CraftFormat(Format):
         return "craft" if own >= 2 or ("created_at" in value and "updated_at" in value and own) else None
 
     def problems(self, value: Json, kind: str) -> list[Problem]:
-        from holdfast.formats.craft.table import TABLES
         from holdfast.formats.table import problems
 
-        return problems(TABLES[kind], kind, value)
+        return problems(value, kind)
 
     def broken(self, value: Json, kind: str) -> list[Problem]:
-        from holdfast.formats.craft.table import TABLES
         from holdfast.formats.table import problems
 
-        return problems(TABLES[kind], kind, value, spelling=False)
+        return problems(value, kind, spelling=False)
 
     def is_sound(self, raw: bytes, kind: str) -> bool:
-        from holdfast.formats.craft.table import TABLES
         from holdfast.formats.table import is_sound
 
-        return is_sound(TABLES[kind], kind, raw)
+        return is_sound(raw, kind)
 
     def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
-        from holdfast.formats.craft.table import TABLES
         from holdfast.formats.table import tidy
 
         if not isinstance(value, dict):
             raise Invalid("$ must be an object", hint="A craft session is one JSON object.")
         if isinstance(value.get("sessions"), list) and "session_id" not in value:
             raise Invalid("this is an index of sessions, not a session", hint="Import the files it lists.")
-        return tidy(TABLES["craft"], "craft", value, context)
+        return tidy(value, "craft", context)
 
     def alias(self, document: Document) -> str:
         foreign = value_at(document, _ALIAS)
