@@ -17,6 +17,12 @@ from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.formats.schema import FORMATS, Rules, in_python, load_schema
 
+# Keywords that a type can express, or that say nothing about values.
+_KNOWN: Final = frozenset((
+    *("$schema", "$defs", "$ref", "$comment", "title", "description", "examples"),
+    *("type", "enum", "const", "anyOf", "format", "pattern", "minLength", "minimum", "maximum"),
+    *("required", "properties", "additionalProperties", "items"),
+))  # fmt: skip
 _SCALARS: Final = {"integer": int, "number": float, "boolean": bool, "null": None}
 _special: Final[Any] = typing  # types that are made at run time
 
@@ -38,6 +44,7 @@ def _decoder(name: str) -> msgspec.json.Decoder[Any]:
 
 def _type(rules: Rules, root: Rules, name: str) -> Any:
     """What satisfies the rules, as a type. Objects are TypedDicts, so that other rules can read what was decoded."""
+    assert rules.keys() <= _KNOWN, f"no type can express {', '.join(sorted(rules.keys() - _KNOWN))}"
     types: list[Any]
     match rules:
         case {"$ref": str(reference)}:
@@ -59,6 +66,7 @@ def _type(rules: Rules, root: Rules, name: str) -> Any:
 def _type_of_kind(kind: str, rules: Rules, root: Rules, name: str) -> Any:
     match kind:
         case "object" if "properties" in rules:
+            assert "additionalProperties" not in rules
             required = rules.get("required", [])
             assert isinstance(required, list)
             types = {key: _type(_of(rules, "properties", key), root, key) for key in _of(rules, "properties")}

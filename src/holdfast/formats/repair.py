@@ -69,11 +69,10 @@ class Repair:
     def adopt(self, *names: str) -> None:
         """Fill missing fields from other programs' names for them."""
         for name in names:
-            if self.data.get(name) is None:
-                others = (other for other in self.table.field(name).also if self.data.get(other) is not None)
-                for other in others:
-                    self.replace(name, self.data[other], f"is missing; taken from {other}")
-                    break
+            others = self.table.field(name).also if self.data.get(name) is None else ()
+            other = next((other for other in others if self.data.get(other) is not None), None)
+            if other is not None:
+                self.replace(name, self.data[other], f"is missing; taken from {other}")
 
     def fill(self, key: str, value: Json) -> None:
         """Give a missing field a value."""
