@@ -25,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def events() -> str:
     """Every event type, and what it says."""
     glance = (
-        (_linked(kind.name), str(kind.version), _yes(kind.is_activity), _code(kind.searched_fields))
+        (_linked(kind.name), str(kind.version), _yes(kind.is_activity), _yes(kind.syncs), _code(kind.searched_fields))
         for kind in event_types.EVENT_TYPES.values()
     )
     parts = [
@@ -34,10 +34,11 @@ def events() -> str:
             Everything that can be recorded of a session. Each type has a version, stored in the event's `v`; what a
             program does not know, by type or version, it keeps and passes on. Fields with a default are left out
             when they have it. Every event may also carry `redacted`: how many secrets of each kind were taken out of
-            its text. A *sign of activity* keeps a session from being idle.
+            its text. A *sign of activity* keeps a session from being idle. What does not *sync* by itself is sent
+            with later events.
         """),
         "## All at a glance",
-        _table(("event", "version", "sign of activity", "searched"), glance),
+        _table(("event", "version", "sign of activity", "syncs", "searched"), glance),
     ]
     about = None
     for kind in event_types.EVENT_TYPES.values():

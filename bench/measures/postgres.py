@@ -83,7 +83,7 @@ def _measure_partitioned(server: BenchServer) -> list[Figure]:
     """The same after partitioning, and how long that takes."""
     server.ask("large", "DROP TABLE holdfast.bare")
     begin = time.perf_counter()
-    admin.divide(server.address("large"), PARTITIONS)
+    admin.repartition(server.address("large"), PARTITIONS)
     seconds = time.perf_counter() - begin
     figures = [Figure(f"postgres: dividing {EVENTS:,} events into {PARTITIONS} parts (seconds)", seconds, "")]
     figures += postgres_append.measure(server, "large", WRITER, f"large store in {PARTITIONS} parts")

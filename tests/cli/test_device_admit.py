@@ -108,7 +108,7 @@ def test_device_admit_leaves_a_changed_push_pending(several: Several) -> None:
             pack.write_bytes(b"\0" * pack.stat().st_size)
     done = several("device", "admit", "desk")
     assert (done.code, done.out.strip()) == (0, "Nothing of desk was accepted")
-    assert "1 push of it was not accepted" in done.err
+    assert "1 of its pushes was not accepted" in done.err
     assert listed(several, "desk")["held"] == {"events": 0, "pushes": 1}
 
 

@@ -222,6 +222,28 @@ def test_device_name_of_two_devices_is_ambiguous(several: Several) -> None:
     assert (removed["fingerprint"], removed["remotes"], removed["declined"]) == (phone, ["home"], False)
 
 
+def test_device_named_like_the_fingerprint_of_another_is_not_meant_by_it(several: Several) -> None:
+    """Every device chooses its name: two that call themselves by each other's fingerprint can both be removed."""
+    several.create_vault()
+    words = {}
+    for device in ("desk", "phone"):
+        several.join(device)
+        words[device] = several.words
+    several.document("device", "rename", words["desk"])
+    several.sync("desk")
+    several.document("device", "rename", words["phone"])
+    several.sync("desk", "laptop")
+    assert several.document("device", "remove", words["desk"])["removed"]["fingerprint"] == words["desk"]
+    several.at("desk")
+    several.session("start", "After the removal")
+    several.sync("desk")
+    (rejected,) = several.sync("laptop")["rejected"]
+    assert rejected["device"].endswith(f" ({'-'.join(words['desk'].split('-')[:3])}…)")
+    # The removed desk bears the fingerprint of the phone, which is still a member: nothing of it is accepted.
+    several.refused(3, "device", "admit", words["phone"])
+    assert several.document("device", "remove", words["phone"])["removed"]["fingerprint"] == words["phone"]
+
+
 def test_request_can_be_declined(several: Several) -> None:
     """It disappears from the list."""
     several.create_vault()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
 
+import apsw
 import pytest
 
 from tests.support.command_line import Calling
@@ -66,3 +68,30 @@ def test_imported_file_changes_no_session_of_another_project(
     cli.patch.chdir(own)
     assert cli("import", str(evil / "notes.json")).code == 0
     assert cli.session("show", session)["goal"] == "Taken over"
+
+
+@pytest.mark.parametrize("git", [True, False])
+def test_imported_file_changes_no_session_of_another_devices_directory(
+    cli: Calling, tmp_path: Path, *, git: bool
+) -> None:
+    """Of a directory without git, another device knows only the path, which may mean anything there."""
+    own = tmp_path / "notes"
+    own.mkdir()
+    cli.patch.chdir(own)
+    session = cli.session("start", "Own work")["id"]
+    file = tmp_path / "copy.json"
+    cli.document("export", session, "--format", "craft", "-o", str(file))
+    document = json.loads(file.read_text()) | {"goal": "Taken over", "status": "aborted"}
+    evil = tmp_path / "evil"
+    evil.mkdir()
+    (evil / "copy.json").write_text(json.dumps(document | {"updated_at": "2099-01-01T00:00:00.000Z"}))
+    # As on a device that received the session: the project is known without a directory.
+    with contextlib.closing(apsw.Connection(os.path.join(os.environ["HOLDFAST_HOME"], "store.db"))) as line:
+        line.execute("DELETE FROM evidence WHERE kind = 'path'")
+    cli.patch.chdir(evil)
+    if git:
+        cli.git("init", "-q")
+    refused = cli("import", "copy.json")
+    assert (refused.code, "session of another project" in refused.err) == (1, True)
+    shown = cli.session("show", session)
+    assert (shown["goal"], shown["status"]) == ("Own work", "in_progress")

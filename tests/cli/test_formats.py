@@ -286,7 +286,7 @@ def test_salvage_reports_the_mapping(holdfast: Calling) -> None:
     session = holdfast.document("history")["sessions"][0]["id"]
     assert (code, out) == (0, f"new  hand.json hand-made → {session[:8]}\n")
     assert "$.working_on: taken as the goal\n" in err
-    assert "$.next_steps[0]: taken as pending task\n" in err
+    assert "$.next_steps[0]: taken as a pending task\n" in err
 
 
 def test_salvage_reads_a_markdown_handover_and_keeps_its_text(holdfast: Calling) -> None:
@@ -480,7 +480,7 @@ def test_convert_does_not_report_a_used_remainder_as_lost(holdfast: Calling, tar
     other = next(name for name in FORMATS if name not in (target, "orchestrator"))
     notes = holdfast.document("convert", there, "--to", other)["notes"]
     assert [note["message"] for note in notes if "holdfast" in note["path"]] == [
-        "what is carried for orchestrator is left behind; use --carry to keep it"
+        "the data carried for orchestrator is dropped; use --carry to keep it"
     ]
 
 

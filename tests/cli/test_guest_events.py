@@ -25,6 +25,7 @@ from holdfast.core.events import (
     NativeMoved,
     NoteAdded,
     SessionEdited,
+    SessionFailed,
     SessionPaused,
     SessionResumed,
     SessionTimedOut,
@@ -228,6 +229,48 @@ def test_guest_alias_does_not_hide_the_id_of_another_session(guested: GuestSessi
     """A prefix means the session whose id begins so."""
     guested.force([guested.shared], AliasGiven(format="orchestrator", id=guested.private[:8]))
     assert guested.document("show", guested.private[:8])["session"]["id"] == guested.private
+
+
+@pytest.mark.parametrize("length", [8, 36])
+def test_guest_alias_is_not_taken_for_the_id_of_a_deleted_session(guested: GuestSession, length: int) -> None:
+    """A repeated command, or one on a device without that session, must not reach the shared one."""
+    reference = guested.private[:length]
+    guested.force([guested.shared], AliasGiven(format="orchestrator", id=reference))
+    guested.document("delete", guested.private, "--confirm", "--force")
+    for words in (["show", reference], ["resume", reference], ["delete", reference, "--confirm", "--force"]):
+        guested.refused(3, *words)
+    assert guested.session("show", guested.shared)["id"] == guested.shared
+
+
+def test_own_alias_that_looks_like_an_id_finds_the_session(guested: GuestSession) -> None:
+    """Programs give their files such ids, too."""
+    alias = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
+    guested.force([guested.private], AliasGiven(format="orchestrator", id=alias), by="laptop", to="laptop")
+    assert guested.session("show", alias)["id"] == guested.private
+
+
+def test_guest_cannot_make_an_alias_of_another_session_ambiguous(guested: GuestSession) -> None:
+    """Our own alias is meant; once that session is deleted, it means none."""
+    guested.force([guested.private], AliasGiven(format="orchestrator", id="2026-10-05-abc"), by="laptop", to="laptop")
+    guested.force([guested.shared], AliasGiven(format="orchestrator", id="2026-10-05-abc"))
+    assert guested.session("show", "2026-10-05-abc")["id"] == guested.private
+    guested.document("delete", "2026-10-05-abc", "--confirm", "--force")
+    guested.refused(3, "delete", "2026-10-05-abc", "--confirm", "--force")
+    assert guested.session("show", guested.shared)["id"] == guested.shared
+
+
+def test_restore_ends_no_session_for_a_device_that_is_not_ours(guested: GuestSession, tmp_path: Path) -> None:
+    """What counts arrives by sync; a file proves nothing."""
+    copy, file = tmp_path / "copy", str(tmp_path / "backup")
+    shutil.copytree(guested.root / "home-laptop", copy)
+    for name in ("device.json", "remotes.json"):
+        (copy / name).unlink()
+    with Keeper.open(str(guested.project), home=str(copy), actor="guest") as keeper:
+        keeper.recorder.record(guested.shared, lambda _: [SessionFailed(message="over")])
+        keeper.backup(file)
+    refused = guested("restore", file)
+    assert "end or resume something here" in refused.err + refused.out, refused
+    assert guested.session("show", guested.shared)["status"] == "in_progress"
 
 
 def test_why_ranks_a_guests_claim_of_a_commit_last_and_uncertain(guested: GuestSession) -> None:

@@ -14,9 +14,7 @@ import apsw
 import pytest
 
 from holdfast import Keeper
-from holdfast.cli import hooking
 from holdfast.cli.entry import words_from_command
-from holdfast.conversations.adapters import index
 from holdfast.keeper.hook_process import answer_hook
 from holdfast.machine import error_log
 from holdfast.workspace import spool
@@ -313,10 +311,3 @@ def test_hook_exits_0_silently_when_the_home_cannot_be_written(
     done = hooks.run(*words, given=hooks.payload(), before=before)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == (b"" if words[0] == "hook" else b"\x1b[1mproject\x1b[22m\n")
-
-
-def test_hook_knows_every_event_that_can_be_answered() -> None:
-    """Its list is exactly that of all adapters."""
-    asking = {name for agent in index.NAMES for name in index.load_adapter(agent).asking}
-    assert {word.decode().strip('"') for word in hooking._ASKING} == asking
-    assert set(hooking._PROMPTS) <= set(hooking._ASKING)

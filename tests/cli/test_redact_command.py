@@ -113,7 +113,7 @@ def test_redact_reports_a_session_that_is_not_sent(cli: Calling, tmp_path: Path)
     out = cli("redact", session)
     assert out.code == 0
     assert "Nothing new would leave" in out.out
-    assert "Nothing of it goes to shelf: only other projects are sent there." in out.err
+    assert "None of it is sent to shelf: only other projects are sent there." in out.err
 
 
 def test_redact_of_an_unknown_session_is_not_found(cli: Calling) -> None:

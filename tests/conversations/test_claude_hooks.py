@@ -18,6 +18,7 @@ from holdfast.conversations.adapters.claude.settings import HOOKS, SETTINGS
 from holdfast.conversations.conformance import samples_in
 from holdfast.conversations.connect.agent_settings import SettingsEntry, settings_of
 from holdfast.conversations.signals import Chosen, Limited, Measured, Opened, Prompted
+from holdfast.core.agent_programs import AGENT_PROGRAMS
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -74,7 +75,7 @@ def test_every_event_has_a_sample() -> None:
 
 def test_every_hook_gives_signals() -> None:
     """Hooks exist only for events that give signals, and answered events wait for the answer."""
-    assert {name for name, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
+    assert {name for name, manner in HOOKS.items() if manner == "ask"} == set(AGENT_PROGRAMS["claude"].occasions)
     for name in HOOKS:
         event = [parse(sample.payload) for sample in SAMPLES.values() if sample.event == name]
         assert any(item.signals for item in event), name

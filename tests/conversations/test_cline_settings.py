@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.conversations.adapters.cline.hooks import AGENT, EVENTS
+from holdfast.conversations.adapters.cline.hooks import EVENTS
 from holdfast.conversations.adapters.cline.settings import HOOKS, OURS, SETTINGS
+from holdfast.core.agent_programs import AGENT_PROGRAMS
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
@@ -37,7 +38,7 @@ def test_each_event_has_a_file(places: AgentDirs) -> None:
 
 def test_answered_events_use_ask() -> None:
     """And no others."""
-    assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
+    assert {event for event, manner in HOOKS.items() if manner == "ask"} == set(AGENT_PROGRAMS["cline"].occasions)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell runs it")

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import pytest
 
 from holdfast.conversations.adapters.base import HookAnswer, HookEvent
-from holdfast.conversations.adapters.codex.hooks import AGENT, MAX_CONTEXT_LENGTH, resume
+from holdfast.conversations.adapters.codex.hooks import AGENT, MAX_CONTEXT_LENGTH
 from holdfast.conversations.adapters.codex.tools import outcome, plain_name
 from holdfast.conversations.signals import Active, AgentBegan, Called, Chosen, Opened, Prompted, Ran
 from holdfast.core.canonical import Json
@@ -24,11 +24,8 @@ def parse(event: str, **fields: Json) -> HookEvent:
 
 
 def test_resume_command_has_conversation_id() -> None:
-    """No command for an invalid id."""
+    """As `codex resume` takes it."""
     assert parse("Stop").resume == f"codex resume {ID}"
-    assert resume("-rf") is None
-    assert resume("a b") is None
-    assert resume("$(reboot)") is None
 
 
 def test_every_event_has_model() -> None:

@@ -30,9 +30,7 @@ for _name in index.NAMES:
 
 @pytest.mark.parametrize("name", index.NAMES)
 def test_adapter_has_the_registered_name(name: str) -> None:
-    """And a display name."""
+    """Its record is found by that name, too."""
     if not find_spec(f"holdfast.conversations.adapters.{name}.hooks"):
         pytest.skip(f"{name} has no hooks yet")
-    agent = index.load_adapter(name)
-    assert agent.name == name
-    assert agent.title
+    assert index.load_adapter(name).name == name

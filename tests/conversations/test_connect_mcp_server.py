@@ -229,7 +229,7 @@ def test_missing_extra_leaves_out_the_server(agent_setup: ConnectSetup) -> None:
 def test_claude_desktop_has_user_scope_and_the_server_only(agent_setup: ConnectSetup) -> None:
     with pytest.raises(Invalid, match="no project settings"):
         agent_setup.connect("claude-desktop", scope="project")
-    with pytest.raises(Invalid, match="nothing but"):
+    with pytest.raises(Invalid, match="supports only the MCP server"):
         connect(agent_setup.keeper, agent_setup.places, ["claude-desktop"], server=False)
     assert agent_setup.receipts() == []
     (done,) = agent_setup.connect("claude-desktop")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.conversations.adapters.copilot.hooks import AGENT
 from holdfast.conversations.adapters.copilot.settings import HOOKS, SETTINGS
+from holdfast.core.agent_programs import AGENT_PROGRAMS
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
@@ -38,7 +38,7 @@ def test_no_hooks_where_failure_refuses_tool() -> None:
 
 def test_answered_events_use_ask() -> None:
     """And no others."""
-    assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
+    assert {event for event, manner in HOOKS.items() if manner == "ask"} == set(AGENT_PROGRAMS["copilot"].occasions)
 
 
 def test_variable_moves_directory(places: AgentDirs, tmp_path: Path) -> None:

@@ -107,11 +107,11 @@ def test_reply_uses_cursor_fields() -> None:
 
 
 def test_resume_command_has_safe_id() -> None:
-    """Unsafe ids get no command."""
+    """The id is one word."""
     assert parse("stop").resume == f"cursor-agent --resume={ID}"
     hostile = AGENT.parse({"conversation_id": "a b", "hook_event_name": "stop"})
     assert hostile is not None
-    assert hostile.resume is None
+    assert hostile.resume == "cursor-agent --resume='a b'"
 
 
 def test_subagent_modified_files_are_edits() -> None:

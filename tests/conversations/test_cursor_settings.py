@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.conversations.adapters.cursor.hooks import AGENT
 from holdfast.conversations.adapters.cursor.settings import HOOKS, KNOWN, SETTINGS
 from holdfast.conversations.connect.agent_settings import HookMode, SettingsEntry, settings_of
+from holdfast.core.agent_programs import AGENT_PROGRAMS
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
@@ -41,7 +41,7 @@ def test_hooks_file_has_cursor_form(tmp_path: Path) -> None:
 
 def test_answered_events_use_ask() -> None:
     """All of them are Cursor's events."""
-    assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
+    assert {event for event, manner in HOOKS.items() if manner == "ask"} == set(AGENT_PROGRAMS["cursor"].occasions)
     assert set(HOOKS) <= KNOWN
 
 

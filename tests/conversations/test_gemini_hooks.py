@@ -136,8 +136,8 @@ def test_blocked_prompt_is_denied() -> None:
 
 
 def test_resume_command_has_safe_id() -> None:
-    """Unsafe ids get no command."""
+    """The id is one word."""
     assert parse("SessionEnd").resume == f"gemini --resume {ID}"
     hostile = AGENT.parse({"session_id": "$(reboot)", "hook_event_name": "SessionEnd"})
     assert hostile is not None
-    assert hostile.resume is None
+    assert hostile.resume == "gemini --resume '$(reboot)'"

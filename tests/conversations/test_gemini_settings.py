@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from holdfast.conversations.adapters.gemini.hooks import AGENT
 from holdfast.conversations.adapters.gemini.settings import HOOKS, SETTINGS
 from holdfast.conversations.connect.agent_settings import HookMode, settings_of
+from holdfast.core.agent_programs import AGENT_PROGRAMS
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
@@ -54,7 +54,7 @@ def test_hook_has_gemini_form(tmp_path: Path) -> None:
 
 def test_answered_events_use_ask() -> None:
     """And no others."""
-    assert {event for event, hook in HOOKS.items() if hook.manner == "ask"} == AGENT.asking
+    assert {event for event, hook in HOOKS.items() if hook.manner == "ask"} == set(AGENT_PROGRAMS["gemini"].occasions)
     assert {event for event, hook in HOOKS.items() if hook.manner == "stir"} == {
         "BeforeTool",
         "AfterAgent",

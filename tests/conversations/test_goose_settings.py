@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.conversations.adapters.goose.hooks import AGENT
 from holdfast.conversations.adapters.goose.settings import BEFORE, HOOKS, SETTINGS, data, plugin
 from holdfast.conversations.connect.agent_settings import HookMode
+from holdfast.core.agent_programs import AGENT_PROGRAMS
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
@@ -40,7 +40,7 @@ def test_plugin_is_two_files(places: AgentDirs) -> None:
     assert set(written) == set(HOOKS)
     assert written["Stop"] == [{"hooks": [{"type": "command", "command": "holdfast stir", "timeout": 5}]}]
     assert written["PreToolUse"][0]["matcher"] == BEFORE
-    assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
+    assert {event for event, manner in HOOKS.items() if manner == "ask"} == set(AGENT_PROGRAMS["goose"].occasions)
 
 
 def test_scopes_and_variable_choose_directory(places: AgentDirs, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def read(data: bytes, size: int = 1 << 20, longest: int = 64 << 20) -> tuple[lis
         (A + b"\n\n  \n" + B, [(1, "a", "1"), (4, "b", "2")], []),
         (A + b"\n" + B[:10], [(1, "a", "1")], ["line 2 is cut off"]),
         (A + b"\nxx\n" + B, [(1, "a", "1"), (3, "b", "2")], ["line 2 is not JSON"]),
-        (A + b"\n\0\0\0\0", [(1, "a", "1")], ["line 2 holds nothing but NULs"]),
+        (A + b"\n\0\0\0\0", [(1, "a", "1")], ["line 2 contains only NUL bytes"]),
         (A + b"\0\0\0\0" + B, [(1, "a", "1"), (1, "b", "2")], []),
         (A + B, [(1, "a", "1"), (1, "b", "2")], []),
         (A[:11] + B + b"\n" + A, [(1, "b", "2"), (2, "a", "1")], ["line 1 is cut off where the next record begins"]),

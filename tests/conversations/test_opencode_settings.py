@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.opencode.hooks import AGENT
 from holdfast.conversations.adapters.opencode.settings import SETTINGS, render_plugin
+from holdfast.core.agent_programs import AGENT_PROGRAMS
 from holdfast.workspace.agent_dirs import AgentDirs
 
 PLACES = AgentDirs("/home/anna", "/home/anna/shop")
@@ -41,7 +41,7 @@ def test_command_lines_stay_text(line: str) -> None:
 
 def test_plugin_asks_for_answered_events() -> None:
     file = render_plugin(str).decode()
-    for event in AGENT.asking:
+    for event in AGENT_PROGRAMS["opencode"].occasions:
         assert f'"{event}"' in file
 
 

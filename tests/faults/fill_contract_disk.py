@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast.core.errors import Failed, HoldfastError
 from holdfast.formats.mirror.contract import acknowledgment, feature_dirs, feature_files, history, layout, registry
-from holdfast.formats.mirror.contract.check import examine
+from holdfast.formats.mirror.contract.check import check_directory
 from holdfast.formats.mirror.contract.restore import restore
 
 FIRST, SECOND = "first-2026-11-15", "second-2026-11-15"
@@ -104,7 +104,7 @@ def main() -> None:
         wrong.append("a temporary directory is left")
     subprocess.run(["mount", "-o", f"remount,{relief}", str(disk)], check=True)
     feature_dirs.finish_interrupted(str(root))
-    wrong += [finding.detail for finding in examine(str(root))]
+    wrong += [finding.detail for finding in check_directory(str(root))]
     for attempt in attempts(str(root), str(spec)).values():
         attempt()
     wrong += restore(str(root), now=0)

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from holdfast.formats.mirror.contract import feature_dirs, history, layout, registry
-from holdfast.formats.mirror.contract.check import examine
+from holdfast.formats.mirror.contract.check import check_directory
 from holdfast.formats.mirror.contract.restore import restore
 from holdfast.formats.text.read import read_yaml
 from tests.support.scale import scale
@@ -149,7 +149,7 @@ def assert_consistent(root: Path, acknowledged: list[list[str]], *, killed: bool
     visible = {name for name in os.listdir(root) if not name.startswith(".")}
     assert visible <= {"README.md", "active-features.yaml", *FEATURES}
     assert not [name for name in os.listdir(root) if name.startswith(".creating-")]
-    findings = examine(str(root))
+    findings = check_directory(str(root))
     if killed and any(is_cut(Path(feature.history)) for feature in layout.features(str(root))):
         assert [finding.kind for finding in findings] == ["unused"]
     else:

@@ -193,7 +193,7 @@ def test_flipped_byte_of_the_schema_loses_no_event(
     if state["evidence"] != due["evidence"]:
         assert "Where projects lie" in sentences
     if state["memory"] != due["memory"]:
-        assert "What was known of remotes" in sentences
+        assert "What was known about remotes" in sentences
     assert survivors(with_local_state).keys() == with_local_state.events.keys()
 
 
@@ -213,7 +213,7 @@ def test_replaced_store_keeps_the_current_session(
     state = local(with_local_state)
     assert state["places"] == due["places"]
     assert (f"origin/share/{with_local_state.other}", b"its vault") in state["memory"]
-    assert any("What was known of remotes" in message for message in repaired.repaired)
+    assert any("What was known about remotes" in message for message in repaired.repaired)
     assert main(["status", "--json", "--project", str(with_local_state.project)]) == 0
     assert json.loads(capsys.readouterr().out)["session"]["id"] == with_local_state.other
 
@@ -231,7 +231,7 @@ def test_replaced_store_lists_lost_current_sessions(
     repaired = doctor(with_local_state, capsys, "--repair")
     assert repaired.code == 0, repaired
     assert any(
-        "The current sessions of work trees" in message and "holdfast resume ID" in message
+        "Not all current sessions of work trees" in message and "holdfast resume ID" in message
         for message in repaired.repaired
     )
     assert survivors(with_local_state).keys() == with_local_state.events.keys()

@@ -334,7 +334,10 @@ def test_every_verb_runs_no_program_that_a_repository_names(
     answer = warm_sandbox.run(verb.argv)
     if verb.argv in (("stop", "--keep"), ("stop", "--discard")):
         assert answer.code == 1, answer
-        assert "Holdfast runs no program of a repository" in answer.err or "uncommitted changes" in answer.err
+        assert (
+            "Holdfast runs no program that only a repository names" in answer.err
+            or "uncommitted changes" in answer.err
+        )
     else:
         assert answer.code == 0, answer
     assert traps.names() == []

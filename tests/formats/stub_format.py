@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, RepairedDocument, TimedEvent
 
 
 class StubFormat(Format):
@@ -33,7 +33,7 @@ class StubFormat(Format):
     def is_sound(self, raw: bytes, kind: str) -> bool:
         raise NotImplementedError
 
-    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
+    def repair(self, value: Json, context: ImportContext) -> RepairedDocument:
         raise NotImplementedError
 
     def alias(self, document: Document) -> str:

@@ -43,7 +43,7 @@ def example(name: str) -> Document:
 
 
 def rules_of(name: str, value: Json) -> Document:
-    return registry.format_named(name).tidy(value, CONTEXT).document
+    return registry.format_named(name).repair(value, CONTEXT).document
 
 
 def errors(rules: Format, document: Document) -> list[str]:

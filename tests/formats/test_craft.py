@@ -48,15 +48,15 @@ from tests.support.histories import History, histories
 SHA1 = "a1b2c3d4e5f6789012345678901234567890abcd"
 
 
-def tidied() -> Document:
-    return FORMAT.tidy(example(), CONTEXT).document
+def repaired() -> Document:
+    return FORMAT.repair(example(), CONTEXT).document
 
 
 class TestCraft(FormatConformance):
     rules = registry.format_named("craft")
     documents = documents()
     edits = edits()
-    examples = (("the complete example", tidied()),)
+    examples = (("the complete example", repaired()),)
 
 
 # ── what is used below ───────────────────────────────────────────────────────────────────────────────────
@@ -116,8 +116,8 @@ def test_example_of_the_text_has_an_id_and_a_hash_that_break_its_own_rules() -> 
 
 
 def test_repaired_example_has_no_problems() -> None:
-    assert reported(tidied()) == []
-    assert FORMAT.is_sound(msgspec.json.encode(tidied()), "craft")
+    assert reported(repaired()) == []
+    assert FORMAT.is_sound(msgspec.json.encode(repaired()), "craft")
 
 
 @pytest.mark.parametrize(
@@ -129,19 +129,19 @@ def test_repaired_example_has_no_problems() -> None:
     ],
 )  # fmt: skip
 def test_each_required_field_is_missed(key: str) -> None:
-    document = tidied()
+    document = repaired()
     del document[key]
     assert (f"$.{key}", "is missing") in reported(document)
 
 
 def test_metadata_and_the_address_of_the_schema_are_optional() -> None:
-    document = tidied()
+    document = repaired()
     del document["metadata"], document["$schema"]
     assert reported(document) == []
 
 
 def with_two_agents(change: dict[str, Json], other: dict[str, Json] | None = None) -> Document:
-    document = tidied()
+    document = repaired()
     agent(document).update(change)
     agent(document, 1).update(other or {})
     return document
@@ -151,13 +151,13 @@ IN_MILLISECONDS = "must be a time in UTC with milliseconds such as 2026-11-15T09
 
 
 def within(key: str, change: Document) -> Document:
-    part = tidied()[key]
+    part = repaired()[key]
     assert isinstance(part, dict)
-    return {**tidied(), key: {**part, **change}}
+    return {**repaired(), key: {**part, **change}}
 
 
 def decision() -> Document:
-    entries = tidied()["decisions_made"]
+    entries = repaired()["decisions_made"]
     assert isinstance(entries, list)
     assert isinstance(entries[0], dict)
     return entries[0]
@@ -166,20 +166,20 @@ def decision() -> Document:
 @pytest.mark.parametrize(
     ("document", "place", "message"),
     [
-        ({**tidied(), "updated_at": "2026-01-17T14:29:00.000Z"}, "$.updated_at", "is earlier than created_at"),
+        ({**repaired(), "updated_at": "2026-01-17T14:29:00.000Z"}, "$.updated_at", "is earlier than created_at"),
         (
-            {**tidied(), "created_at": "2026-01-17T08:30:00-06:00"},
+            {**repaired(), "created_at": "2026-01-17T08:30:00-06:00"},
             "$.created_at",
             f'{IN_MILLISECONDS}, is "2026-01-17T08:30:00-06:00"',
         ),
         (
-            {**tidied(), "schema_version": "2.0.0"},
+            {**repaired(), "schema_version": "2.0.0"},
             "$.schema_version",
             "is 2.0.0, newer than 1.0.0, the version supported here",
         ),
-        ({**tidied(), "progress": 65}, "$.progress", "must be at most 1, is 65"),
+        ({**repaired(), "progress": 65}, "$.progress", "must be at most 1, is 65"),
         (
-            {**tidied(), "updated_at": "2026-01-17T14:45:23Z"},
+            {**repaired(), "updated_at": "2026-01-17T14:45:23Z"},
             "$.updated_at",
             f'{IN_MILLISECONDS}, is "2026-01-17T14:45:23Z"',
         ),
@@ -194,7 +194,7 @@ def decision() -> Document:
             'must be a version such as 1.23.0, is "v1.23"',
         ),
         (
-            {**tidied(), "decisions_made": [{**decision(), "chosen": "Magic links"}]},
+            {**repaired(), "decisions_made": [{**decision(), "chosen": "Magic links"}]},
             "$.decisions_made[0].chosen",
             "is not among the options: 'Magic links'",
         ),
@@ -247,15 +247,15 @@ def test_duration_may_be_rounded_either_way(seconds: int) -> None:
 
 
 def test_long_goal_is_a_warning() -> None:
-    document = {**tidied(), "goal": "Do. It. Now. Please."}
+    document = {**repaired(), "goal": "Do. It. Now. Please."}
     assert FORMAT.problems(document, "craft") == [
         Problem(("goal",), "should be 1 to 3 sentences, has 4", "warning"),
     ]
-    assert FORMAT.tidy(document, CONTEXT) == (document, [])
+    assert FORMAT.repair(document, CONTEXT) == (document, [])
 
 
 def test_dots_within_words_do_not_end_a_sentence() -> None:
-    assert reported({**tidied(), "goal": "Add OAuth 2.0 to api.example.com. Then stop! Sure?"}) == []
+    assert reported({**repaired(), "goal": "Add OAuth 2.0 to api.example.com. Then stop! Sure?"}) == []
 
 
 # ── quick ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -303,7 +303,7 @@ def test_document_that_passes_the_quick_check_has_no_problems(document: Document
 
 
 def test_ordinary_document_passes_the_quick_check() -> None:
-    assert FORMAT.is_sound(msgspec.json.encode(tidied()), "craft")
+    assert FORMAT.is_sound(msgspec.json.encode(repaired()), "craft")
     assert not FORMAT.is_sound(b"[]", "craft")
     assert not FORMAT.is_sound(b"{", "craft")
 
@@ -337,17 +337,17 @@ def test_index_lists_sessions_newest_first() -> None:
     }  # fmt: skip
     assert obj(arr(made["sessions"])[0])["device"] == "unknown"
     with pytest.raises(Invalid, match="index"):
-        FORMAT.tidy(made, CONTEXT)
+        FORMAT.repair(made, CONTEXT)
 
 
 # ── import ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_example_becomes_a_session_with_all_its_contents() -> None:
-    state = state_of(tidied(), FORMAT, CONTEXT)
+    state = state_of(repaired(), FORMAT, CONTEXT)
     seen = view.session(state, state.updated_at)
     assert seen.aliases.craft == "abc12345-def6-7890-ghij-klmnopqrstuv"
-    assert seen.id == "c13a447e-9d21-41d7-8ce3-9dc7cba6d5e4" == tidied()["session_id"]
+    assert seen.id == "c13a447e-9d21-41d7-8ce3-9dc7cba6d5e4" == repaired()["session_id"]
     assert (seen.goal, seen.status, seen.progress) == (example()["goal"], "in_progress", 0.65)
     assert (seen.created_at, seen.updated_at) == ("2026-01-17T14:30:00.000Z", "2026-01-17T14:45:23.142Z")
     assert (seen.device, seen.project.git_branch, seen.tags) == (
@@ -419,7 +419,7 @@ def test_count_in_a_file_does_not_flood_the_log() -> None:
 
 def test_tokens_of_a_file_are_those_after_its_compressions() -> None:
     """What the file counts is what the context holds now; after a compression of ours it shows the last count."""
-    document = tidied()
+    document = repaired()
     obj(document["context_usage"]).update(estimated_tokens=5_000, compression_count=2, last_compression=None)
     state = state_of(document, FORMAT, CONTEXT)
     assert view.context_of(state).tokens == 5_000
@@ -429,18 +429,18 @@ def test_tokens_of_a_file_are_those_after_its_compressions() -> None:
 
 @pytest.mark.parametrize("status", ["paused", "completed", "error", "aborted"])
 def test_status_of_a_session_comes_last(status: str) -> None:
-    state = state_of({**tidied(), "status": status}, FORMAT, CONTEXT)
+    state = state_of({**repaired(), "status": status}, FORMAT, CONTEXT)
     assert view.status_of(state) == status
     assert FORMAT.render(state)["status"] == status
 
 
 def test_progress_that_follows_from_the_tasks_is_not_set_by_hand() -> None:
-    events = FORMAT.changes(None, {**tidied(), "progress": 0.4}, None, CONTEXT)
+    events = FORMAT.changes(None, {**repaired(), "progress": 0.4}, None, CONTEXT)
     assert not any(isinstance(item, SessionEdited) for item in datas(events))
 
 
 def test_time_in_the_future_is_now() -> None:
-    document = {**tidied(), "created_at": "2099-01-01T00:00:00Z", "updated_at": "2099-01-02T00:00:00Z"}
+    document = {**repaired(), "created_at": "2099-01-01T00:00:00Z", "updated_at": "2099-01-02T00:00:00Z"}
     assert {change.at for change in FORMAT.changes(None, document, None, CONTEXT)} == {CONTEXT.now}
 
 
@@ -514,13 +514,13 @@ def test_without_a_remote_a_session_travels_nowhere() -> None:
 def test_imported_device_is_shown_until_the_next_event() -> None:
     from holdfast.formats.remainder import remainder_event
 
-    events = FORMAT.changes(None, tidied(), None, CONTEXT)
-    bare = fold_events(events, str(tidied()["session_id"]))
-    kept = remainder_event(bare, FORMAT, tidied())
+    events = FORMAT.changes(None, repaired(), None, CONTEXT)
+    bare = fold_events(events, str(repaired()["session_id"]))
+    kept = remainder_event(bare, FORMAT, repaired())
     assert kept is not None
     last = events[-1].at
     state = fold_events([*events, TimedEvent(last, kept)], bare.session)
-    assert render_with_remainder(state, FORMAT) == tidied()
+    assert render_with_remainder(state, FORMAT) == repaired()
     later = fold_events(
         [*events, TimedEvent(last, kept), TimedEvent(last + 60_000, NoteAdded(text="more"))], bare.session
     )
@@ -552,9 +552,9 @@ def test_edit_is_shown_afterwards(pair: tuple[Document, Document]) -> None:
 
 
 def test_pending_task_listed_as_done_is_completed() -> None:
-    after = tidied()
+    after = repaired()
     arr(after["completed_work"]).append(arr(after["pending_tasks"]).pop(1))
-    _, more, then = edited(tidied(), after)
+    _, more, then = edited(repaired(), after)
     assert [type(item) for item in datas(more)] == [TaskCompleted]
     assert FORMAT.render(then)["pending_tasks"] == after["pending_tasks"]
     assert FORMAT.render(then)["completed_work"] == after["completed_work"]
@@ -569,17 +569,17 @@ def test_blocked_task_can_be_completed() -> None:
 
 
 def test_what_is_left_out_was_not_dropped() -> None:
-    after = {**tidied(), "agents": [], "pending_tasks": [], "decisions_made": [], "files_modified": []}
-    assert edited(tidied(), after)[1] == []
+    after = {**repaired(), "agents": [], "pending_tasks": [], "decisions_made": [], "files_modified": []}
+    assert edited(repaired(), after)[1] == []
 
 
 def test_completed_agent_has_time_and_summary() -> None:
-    after = tidied()
+    after = repaired()
     agent(after, 1).update(
         status="completed", result="success", completed_at="2026-01-17T14:50:00.000Z", output_summary="Done"
     )
     obj(obj(after["context_usage"])["by_agent"])["code-1"] = 15000
-    _, more, then = edited(tidied(), after)
+    _, more, then = edited(repaired(), after)
     assert more[0].at == START + 20 * 60_000
     assert isinstance(more[0].data, AgentCompleted)
     assert (more[0].data.summary, more[0].data.tokens) == ("Done", 15000)
@@ -587,10 +587,10 @@ def test_completed_agent_has_time_and_summary() -> None:
 
 
 def test_note_written_after_another_is_that_note_alone() -> None:
-    after = tidied()
+    after = repaired()
     notes = obj(after["metadata"])["notes"]
     obj(after["metadata"])["notes"] = f"{notes}\nAsk Ana"
-    assert datas(edited(tidied(), after)[1]) == [NoteAdded(text="Ask Ana")]
+    assert datas(edited(repaired(), after)[1]) == [NoteAdded(text="Ask Ana")]
 
 
 def test_entry_from_before_the_session_is_shown_once_as_written() -> None:
@@ -600,7 +600,7 @@ def test_entry_from_before_the_session_is_shown_once_as_written() -> None:
         "path": "./b.py", "action": "created", "agent_id": "person", "timestamp": early, "lines_added": 1,
         "lines_removed": None, "hash_before": None, "hash_after": None,
     }  # fmt: skip
-    before, after = tidied(), tidied()
+    before, after = repaired(), repaired()
     arr(after["decisions_made"]).extend([decided, dict(decided)])
     arr(after["files_modified"]).append(touched)
     _, more, then = edited(before, after)
@@ -613,27 +613,27 @@ def test_entry_from_before_the_session_is_shown_once_as_written() -> None:
 
 
 def test_what_only_derived_fields_say_is_no_change() -> None:
-    after = {**tidied(), "device": "iMac", "updated_at": "2026-01-17T15:00:00Z"}
+    after = {**repaired(), "device": "iMac", "updated_at": "2026-01-17T15:00:00Z"}
     agent(after)["duration_seconds"] = 134
     obj(after["teleportation"])["enabled"] = False
-    assert edited(tidied(), after)[1] == []
+    assert edited(repaired(), after)[1] == []
 
 
 def test_session_resumes_after_a_pause_but_not_after_its_end() -> None:
-    paused = {**tidied(), "status": "paused"}
-    assert datas(edited(paused, tidied())[1]) == [SessionResumed()]
-    assert datas(edited(paused, {**tidied(), "status": "completed"})[1]) == [SessionCompleted()]
-    over = {**tidied(), "status": "completed"}
-    with pytest.raises(Refused, match="completed, which is final"):
-        edited(over, tidied())
-    with pytest.raises(Refused, match="completed, which is final"):
+    paused = {**repaired(), "status": "paused"}
+    assert datas(edited(paused, repaired())[1]) == [SessionResumed()]
+    assert datas(edited(paused, {**repaired(), "status": "completed"})[1]) == [SessionCompleted()]
+    over = {**repaired(), "status": "completed"}
+    with pytest.raises(Refused, match="is completed, which is final"):
+        edited(over, repaired())
+    with pytest.raises(Refused, match="is completed, which is final"):
         edited(over, {**over, "pending_tasks": ["One more"]})
 
 
 def test_agent_that_completed_does_not_run_again() -> None:
     after = with_two_agents({"status": "running", "result": None, "completed_at": None, "duration_seconds": None})
     with pytest.raises(Refused, match="agent arch-1 is completed"):
-        edited(tidied(), after)
+        edited(repaired(), after)
 
 
 def test_paused_agent_with_retries_resumes_first() -> None:

@@ -74,23 +74,23 @@ def test_sync_status_uses_the_words_of_the_format(status: str, status_word: str)
 
 
 def imported() -> State:
-    tidy = FORMAT.tidy(example(), CONTEXT).document
-    events = FORMAT.changes(None, tidy, None, CONTEXT)
-    bare = fold_events(events, str(tidy["session_id"]))
-    kept = remainder_event(bare, FORMAT, tidy)
+    repaired = FORMAT.repair(example(), CONTEXT).document
+    events = FORMAT.changes(None, repaired, None, CONTEXT)
+    bare = fold_events(events, str(repaired["session_id"]))
+    kept = remainder_event(bare, FORMAT, repaired)
     assert kept is not None
     return fold_events([*events, TimedEvent(events[-1].at, kept)], bare.session)
 
 
 def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
     """An imported document is exported as it came; with a remote, the block alone becomes what is true here."""
-    tidy = FORMAT.tidy(example(), CONTEXT).document
-    assert render_with_remainder(imported(), FORMAT) == tidy
+    repaired = FORMAT.repair(example(), CONTEXT).document
+    assert render_with_remainder(imported(), FORMAT) == repaired
     now = render_with_remainder(imported(), FORMAT, SYNCED)
     assert (block(now)["storage_backend"], block(now)["sync_status"]) == ("s3", "success")
-    assert {**now, "teleportation": 0} == {**tidy, "teleportation": 0}
-    assert list(now) == list(tidy)
-    assert list(block(now)) == list(block(tidy))
+    assert {**now, "teleportation": 0} == {**repaired, "teleportation": 0}
+    assert list(now) == list(repaired)
+    assert list(block(now)) == list(block(repaired))
 
 
 @given(documents(), TRAVELS)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats import document_paths
-from holdfast.formats.base import Document, ImportContext, TidyDocument
+from holdfast.formats.base import Document, ImportContext, RepairedDocument
 from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import state_of
 from holdfast.formats.craft import FORMAT
@@ -21,11 +21,11 @@ from holdfast.formats.remainder import remainder, restore
 from tests.formats.craft_documents import anything, documents, example
 
 
-def tidied(document: Json, context: ImportContext = CONTEXT) -> TidyDocument:
-    """What is left is valid, tidy, and makes the round trip."""
-    made = FORMAT.tidy(document, context)
+def repaired(document: Json, context: ImportContext = CONTEXT) -> RepairedDocument:
+    """What is left is valid, needs no repair, and makes the round trip."""
+    made = FORMAT.repair(document, context)
     assert [problem for problem in FORMAT.broken(made.document, "craft") if problem.severity == "error"] == []
-    again = FORMAT.tidy(made.document, context)
+    again = FORMAT.repair(made.document, context)
     assert is_same(again.document, made.document)
     assert again.notes == []
     state = state_of(made.document, FORMAT, context)
@@ -37,12 +37,12 @@ def tidied(document: Json, context: ImportContext = CONTEXT) -> TidyDocument:
     return made
 
 
-def notes(made: TidyDocument) -> list[tuple[str, str]]:
+def notes(made: RepairedDocument) -> list[tuple[str, str]]:
     return [(document_paths.format_place(note.place), note.message) for note in made.notes]
 
 
 def valid() -> Document:
-    return FORMAT.tidy(example(), CONTEXT).document
+    return FORMAT.repair(example(), CONTEXT).document
 
 
 def obj(value: Json) -> dict[str, Json]:
@@ -63,7 +63,7 @@ def with_agent(**change: Json) -> Document:
 
 
 def test_example_of_the_text_is_imported_with_two_notes() -> None:
-    made = tidied(example())
+    made = repaired(example())
     instead = f"kept as an alias, the id becomes {made.document['session_id']}"
     assert notes(made) == [
         (
@@ -80,12 +80,12 @@ def test_example_of_the_text_is_imported_with_two_notes() -> None:
 
 def test_same_foreign_id_gives_the_same_session_wherever_it_is_read() -> None:
     elsewhere = CONTEXT._replace(device="iMac", now=CONTEXT.now + 1)
-    assert tidied(example()).document == tidied(example(), elsewhere).document
+    assert repaired(example()).document == repaired(example(), elsewhere).document
 
 
 def test_id_in_capital_letters_is_the_same_id() -> None:
     plain = "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11"
-    made = tidied({**valid(), "session_id": plain.upper(), "metadata": {}})
+    made = repaired({**valid(), "session_id": plain.upper(), "metadata": {}})
     assert made.document["session_id"] == plain
     assert notes(made) == [("$.session_id", "is written in lower case")]
 
@@ -139,21 +139,21 @@ def test_single_deviation_is_repaired_and_noted(change: Document, key: str, valu
     document: Document = {
         name: kept_value for name, kept_value in {**valid(), **change}.items() if kept_value is not None
     }
-    made = tidied(document)
+    made = repaired(document)
     assert made.document[key] == value
     assert notes(made) == [(f"$.{key}", note)]
 
 
 def test_time_without_a_zone_is_local_with_a_note() -> None:
     context = CONTEXT._replace(offset=lambda _: timedelta(hours=2))
-    made = tidied({**valid(), "created_at": "2026-01-17T16:30:00"}, context)
+    made = repaired({**valid(), "created_at": "2026-01-17T16:30:00"}, context)
     assert made.document["created_at"] == "2026-01-17T14:30:00.000Z"
     assert ("$.created_at", "a time without a zone is taken as local time") in notes(made)
 
 
 def test_objects_where_texts_belong_are_what_they_say_and_are_kept() -> None:
     work: Json = [{"task": "Design", "outcome": "3 methods", "files": ["a.py"]}, "Tests"]
-    made = tidied({**valid(), "completed_work": work})
+    made = repaired({**valid(), "completed_work": work})
     assert made.document["completed_work"] == ["Design", "Tests"]
     assert made.document["completed_work_as_found"] == work
     assert notes(made) == [("$.completed_work[0]", "is not text; taken as 'Design'")]
@@ -164,7 +164,7 @@ def test_text_in_place_of_an_object_is_its_main_field() -> None:
         **valid(), "decisions_made": ["Use JWT"], "files_modified": ["src/a.py"], "agents": ["arch-1"],
         "context_usage": {"estimated_tokens": "25000"},
     }  # fmt: skip
-    made = tidied(document).document
+    made = repaired(document).document
     assert entry(made, "decisions_made")["chosen"] == "Use JWT"
     assert entry(made, "decisions_made")["timestamp"] == made["updated_at"]
     assert (entry(made, "files_modified")["path"], entry(made, "files_modified")["agent_id"]) == (
@@ -183,7 +183,7 @@ def test_orchestrator_words_are_understood() -> None:
                     "completed": "2025-12-27T10:32:00Z", "result_summary": "ok"}],
         "decisions_made": [{"decision": "Bootstrap", "rationale": "Best", "timestamp": "2025-12-27T10:31:00Z"}],
     }  # fmt: skip
-    made = tidied(document).document
+    made = repaired(document).document
     assert (made["created_at"], made["updated_at"]) == ("2025-12-27T10:30:00Z", "2025-12-27T11:45:00Z")
     assert made["project"] == "/a"
     one = entry(made, "agents")
@@ -223,7 +223,7 @@ def test_orchestrator_words_are_understood() -> None:
     ],
 )
 def test_contradictions_are_resolved_and_noted(document: Document, place: str, note: str) -> None:
-    assert notes(tidied(document)) == [(place, note)]
+    assert notes(repaired(document)) == [(place, note)]
 
 
 def test_agents_with_words_of_other_formats_are_understood() -> None:
@@ -233,21 +233,21 @@ def test_agents_with_words_of_other_formats_are_understood() -> None:
         "timed out": ("timeout", None),
     }  # fmt: skip
     for word, (status, result) in kept_value.items():
-        made = tidied(with_agent(status=word, result=None, completed_at=None, duration_seconds=None)).document
+        made = repaired(with_agent(status=word, result=None, completed_at=None, duration_seconds=None)).document
         assert (entry(made, "agents")["status"], entry(made, "agents")["result"]) == (status, result), word
 
 
 def test_duplicate_agent_ids_are_made_unique() -> None:
     document = valid()
     entry(document, "agents", 1)["id"] = "arch-1"
-    made = tidied(document).document
+    made = repaired(document).document
     assert [entry(made, "agents", place)["id"] for place in (0, 1)] == ["arch-1", "arch-1-2"]
 
 
 def test_circle_of_waiting_agents_is_cut_open() -> None:
     document = with_agent(blocking_on="code-1")
     entry(document, "agents", 1)["blocking_on"] = "arch-1"
-    made = tidied(document).document
+    made = repaired(document).document
     assert [entry(made, "agents", place)["blocking_on"] for place in (0, 1)] == ["code-1", None]
 
 
@@ -259,7 +259,7 @@ def test_absolute_path_inside_the_project_is_made_relative_and_others_are_kept_a
         {**first, "path": "/etc/hosts"},
         {**first, "path": "../sibling"},
     ]
-    made = tidied(document).document
+    made = repaired(document).document
     assert entry(made, "files_modified")["path"] == "src/a.ts"
     aside = made["files_elsewhere"]
     assert isinstance(aside, list)
@@ -267,12 +267,12 @@ def test_absolute_path_inside_the_project_is_made_relative_and_others_are_kept_a
 
 
 def test_unknown_keys_stay_as_they_are() -> None:
-    made = tidied({**valid(), "schema_version": None, "x": {"y": [1, {"z": None}]}})
+    made = repaired({**valid(), "schema_version": None, "x": {"y": [1, {"z": None}]}})
     assert made.document["x"] == {"y": [1, {"z": None}]}
 
 
 def test_goal_alone_is_a_session() -> None:
-    made = tidied({"goal": "Ship it"})
+    made = repaired({"goal": "Ship it"})
     assert made.document["created_at"] == "2027-01-15T08:00:00.000Z"
     assert made.document["status"] == "in_progress"
     assert FORMAT.alias(made.document) == made.document["session_id"]
@@ -292,7 +292,7 @@ def test_goal_alone_is_a_session() -> None:
 )
 def test_what_cannot_be_coped_with_is_refused_by_name(document: Json, message: str) -> None:
     with pytest.raises(Invalid, match=message):
-        FORMAT.tidy(document, CONTEXT)
+        FORMAT.repair(document, CONTEXT)
 
 
 @given(documents(), st.data())
@@ -302,7 +302,7 @@ def test_import_repairs_or_refuses_any_damaged_document(document: Document, data
         document = _spoilt(document, data)
     refused = ""
     try:
-        tidied(document)
+        repaired(document)
     except Invalid as error:
         refused = error.message
     assert refused == "" or refused.startswith("$")

@@ -168,9 +168,9 @@ def test_version_that_is_missing_is_1_0_and_no_error() -> None:
     assert [(problem.place, problem.severity) for problem in FORMAT.problems(state, STATE)] == [
         (("version",), "warning")
     ]
-    tidied = FORMAT.tidy(state, CONTEXT)
-    assert is_same(tidied.document, {"state": state})
-    assert [note.place for note in tidied.notes] == [("state", "version")]
+    repaired = FORMAT.repair(state, CONTEXT)
+    assert is_same(repaired.document, {"state": state})
+    assert [note.place for note in repaired.notes] == [("state", "version")]
 
 
 def test_completed_task_needs_a_time_after_its_start() -> None:
@@ -287,7 +287,7 @@ def test_completed_task_cannot_change_its_status(status: str) -> None:
 
 def test_completed_feature_stays_completed() -> None:
     done = {**example(), "entry": {**ENTRY, "status": "completed"}}
-    with pytest.raises(Refused, match="completed, which is final"):
+    with pytest.raises(Refused, match="is completed, which is final"):
         changed(done, {**example(), "entry": ENTRY})
 
 
@@ -380,4 +380,4 @@ def test_document_without_a_feature_is_refused() -> None:
     odd: list[Json] = [None, [], {}, {"active_features": []}, {"state": 1}]
     for value in odd:
         with pytest.raises(Invalid):
-            FORMAT.tidy(value, CONTEXT)
+            FORMAT.repair(value, CONTEXT)

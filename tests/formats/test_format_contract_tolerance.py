@@ -13,7 +13,7 @@ from holdfast.core import tasks as tasks_of
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
-from holdfast.formats.base import Document, TidyDocument
+from holdfast.formats.base import Document, RepairedDocument
 from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.convert import state_of
@@ -32,14 +32,14 @@ LINE: Document = {
 }  # fmt: skip
 
 
-def tidied(value: Json) -> TidyDocument:
-    """Tidy, and what tidying promises: strictly valid, tidy for good, and the round trip is exact."""
-    result = FORMAT.tidy(value, CONTEXT)
+def repaired(value: Json) -> RepairedDocument:
+    """A repaired document is strictly valid, needs no further repair, and makes the round trip exactly."""
+    result = FORMAT.repair(value, CONTEXT)
     document = result.document
     problems = [problem for kind, part in FORMAT.files(document) for problem in FORMAT.problems(part, kind)]
     problems += FORMAT.problems_together(document)
     assert [problem for problem in problems if problem.severity == "error"] == []
-    assert is_same(FORMAT.tidy(document, CONTEXT).document, document)
+    assert is_same(FORMAT.repair(document, CONTEXT).document, document)
     shown = FORMAT.render(state_of(document, FORMAT, CONTEXT))
     again = restore(shown, remainder(shown, document, FORMAT.identities), FORMAT.identities)
     assert is_same(again, document)
@@ -47,7 +47,7 @@ def tidied(value: Json) -> TidyDocument:
 
 
 def state(value: Json) -> tuple[Document, list[str]]:
-    result = tidied(value)
+    result = repaired(value)
     made = result.document["state"]
     assert isinstance(made, dict)
     return made, [".".join(map(str, note.place)) for note in result.notes]
@@ -67,7 +67,7 @@ def now_of(made: Document) -> Document:
 
 
 def test_bare_state_is_a_document() -> None:
-    assert tidied(STATE) == ({"state": STATE}, [])
+    assert repaired(STATE) == ({"state": STATE}, [])
 
 
 @pytest.mark.parametrize("version", [1.0, 1, "1", "v1.0", "1.0.0", None])
@@ -81,7 +81,7 @@ def test_version_without_quotes_is_read(version: Json) -> None:
 @pytest.mark.parametrize("version", ["2.0", 2, "1.1"])
 def test_newer_version_is_refused_by_name(version: Json) -> None:
     with pytest.raises(Invalid, match=str(version)) as caught:
-        FORMAT.tidy({**STATE, "version": version}, CONTEXT)
+        FORMAT.repair({**STATE, "version": version}, CONTEXT)
     assert "1.0" in (caught.value.hint or "")
 
 
@@ -102,7 +102,7 @@ def test_times_are_put_into_utc(written: str, meant: str) -> None:
 
 def test_time_without_a_zone_is_local() -> None:
     context = CONTEXT._replace(offset=lambda _: timedelta(hours=-6))
-    made = FORMAT.tidy(current(started_at="2025-01-09T04:00:00"), context)
+    made = FORMAT.repair(current(started_at="2025-01-09T04:00:00"), context)
     assert now_of(made.document["state"])["started_at"] == "2025-01-09T10:00:00Z"  # type: ignore[arg-type]
     assert made.notes[0].message == "a time without a zone is taken as local time"
 
@@ -125,7 +125,7 @@ def test_model_of_another_family_keeps_its_real_name() -> None:
     made, _ = state(current(model_in_use="gpt-5"))
     assert now_of(made)["model_in_use"] == "sonnet"
     assert view.text_value(state_of({"state": made}, FORMAT, CONTEXT), "model") == "gpt-5"
-    mapped = FORMAT.tidy(current(model_in_use="gpt-5"), CONTEXT._replace(models={"gpt-5": "gemini"}))
+    mapped = FORMAT.repair(current(model_in_use="gpt-5"), CONTEXT._replace(models={"gpt-5": "gemini"}))
     assert now_of(mapped.document["state"])["model_in_use"] == "gemini"  # type: ignore[arg-type]
 
 
@@ -145,18 +145,18 @@ def test_feature_id_is_made_of_what_is_there(written: str, meant: str) -> None:
 
 def test_feature_without_any_name_is_refused() -> None:
     with pytest.raises(Invalid, match="nothing names the feature"):
-        FORMAT.tidy({"version": "1.0", "current_state": NOW}, CONTEXT)
+        FORMAT.repair({"version": "1.0", "current_state": NOW}, CONTEXT)
 
 
 def test_session_that_began_at_no_time_is_refused() -> None:
     with pytest.raises(Invalid, match="the start of the session is missing"):
-        FORMAT.tidy({"feature_id": "oauth", "current_state": {}}, CONTEXT)
+        FORMAT.repair({"feature_id": "oauth", "current_state": {}}, CONTEXT)
 
 
 @pytest.mark.parametrize("time", ["yesterday", 17, "2025-13-01T00:00:00Z", [], True])
 def test_invalid_time_is_refused_with_its_place(time: Json) -> None:
     with pytest.raises(Invalid, match="started_at"):
-        FORMAT.tidy(current(started_at=time), CONTEXT)
+        FORMAT.repair(current(started_at=time), CONTEXT)
 
 
 def test_feature_id_alone_gives_the_date() -> None:
@@ -174,7 +174,7 @@ def test_time_does_not_run_backwards() -> None:
 
 
 def test_bare_plan_is_enough() -> None:
-    result = tidied({
+    result = repaired({
         "feature": {"name": "OAuth", "created_at": "2025-01-09T10:00:00Z"},
         "phases": [
             {"name": "First steps", "tasks": ["Read the RFC", {"id": 7, "title": "Write it", "status": "done"}]},
@@ -198,14 +198,14 @@ def test_bare_plan_is_enough() -> None:
 
 
 def test_tasks_need_no_phases() -> None:
-    result = tidied({"state": STATE, "plan": {"feature": "OAuth", "tasks": [{"id": "a", "text": "Begin"}]}})
+    result = repaired({"state": STATE, "plan": {"feature": "OAuth", "tasks": [{"id": "a", "text": "Begin"}]}})
     state = state_of(result.document, FORMAT, CONTEXT)
     assert [(task.id, task.phase) for task in state.tasks.values()] == [("a", None)]
 
 
 def test_duplicate_ids_are_made_unique() -> None:
     phase: Document = {"phase_id": "p", "name": "P", "tasks": [{"task_id": "a"}, {"task_id": "a"}]}
-    state = state_of(tidied({"state": STATE, "plan": {"phases": [phase, phase]}}).document, FORMAT, CONTEXT)
+    state = state_of(repaired({"state": STATE, "plan": {"phases": [phase, phase]}}).document, FORMAT, CONTEXT)
     assert list(state.phases) == ["p", "p-2"]
     assert [task.id for task in state.tasks.values()] == ["a", "a-2", "a-3", "a-4"]
 
@@ -213,14 +213,14 @@ def test_duplicate_ids_are_made_unique() -> None:
 def test_unknown_status_is_refused_with_its_place() -> None:
     plan: Json = {"phases": [{"phase_id": "p", "tasks": [{"task_id": "a", "status": "purple"}]}]}
     with pytest.raises(Invalid, match=r"phases\[0\]\.tasks\[0\]\.status"):
-        FORMAT.tidy({"state": STATE, "plan": plan}, CONTEXT)
+        FORMAT.repair({"state": STATE, "plan": plan}, CONTEXT)
 
 
 # ── registry and history ─────────────────────────────────────────────────────────────────────────────────
 
 
 def test_entry_is_filled_from_the_state() -> None:
-    result = tidied({"state": STATE, "entry": {"feature_id": "oauth-2025-01-09", "status": "done"}})
+    result = repaired({"state": STATE, "entry": {"feature_id": "oauth-2025-01-09", "status": "done"}})
     assert result.document["entry"] == {
         "feature_id": "oauth-2025-01-09", "status": "completed", "started_at": "2025-01-09T10:00:00Z",
         "last_active": "2025-01-09T15:30:45Z",
@@ -230,7 +230,7 @@ def test_entry_is_filled_from_the_state() -> None:
 def test_history_lines_are_repaired_or_left_out() -> None:
     bare: Document = {"time": "2025-01-09T11:00:00+01:00", "cmd": "build", "args": ["-j", 2], "status": "failed"}
     odd: list[Json] = [LINE, bare, {**LINE, "error": None}, {**LINE, "error": "but"}, "text", {"command": "x"}]
-    result = tidied({"state": STATE, "history": odd})
+    result = repaired({"state": STATE, "history": odd})
     assert result.document["history"] == [
         LINE,
         {
@@ -276,10 +276,10 @@ def test_any_document_is_repaired_or_refused(data: st.DataObject) -> None:
         else:
             del where[key]
     try:
-        FORMAT.tidy(document, CONTEXT)
+        FORMAT.repair(document, CONTEXT)
     except Invalid:
         return
-    tidied(document)
+    repaired(document)
 
 
 def _spots(value: Json) -> list[tuple[dict[str, Json], str]]:
@@ -291,7 +291,7 @@ def _spots(value: Json) -> list[tuple[dict[str, Json], str]]:
 def test_import_reports_an_active_task_that_the_plan_has_not_and_invents_none() -> None:
     plan: Document = {"feature": {"id": "oauth-2025-01-09", "name": "x", "created_at": "2025-01-09T10:00:00Z"},
                       "phases": []}  # fmt: skip
-    result = tidied({"state": current(active_task="nosuch"), "plan": plan})
+    result = repaired({"state": current(active_task="nosuch"), "plan": plan})
     made = result.document["state"]
     assert isinstance(made, dict)
     assert (now_of(made)["active_task"], now_of(made)["active_task_as_found"]) == (None, "nosuch")

@@ -33,14 +33,14 @@ def document(name: str, version: Json) -> Document:
 @pytest.mark.parametrize("name", PLACES)
 def test_newer_version_is_refused_by_name(name: str, version: Json) -> None:
     with pytest.raises(Invalid, match=str(version).removeprefix("v").replace(".", r"\.")):
-        registry.format_named(name).tidy(document(name, version), CONTEXT)
+        registry.format_named(name).repair(document(name, version), CONTEXT)
 
 
 @pytest.mark.parametrize("version", ["0.9", "0.9.0"])
 @pytest.mark.parametrize("name", PLACES)
 def test_older_version_is_repaired_with_a_note(name: str, version: Json) -> None:
     rules = registry.format_named(name)
-    made, notes = rules.tidy(document(name, version), CONTEXT)
+    made, notes = rules.repair(document(name, version), CONTEXT)
     inner = made["state"] if name == "contract" else made
     assert isinstance(inner, dict)
     assert inner[PLACES[name]] == rules.version
@@ -50,7 +50,7 @@ def test_older_version_is_repaired_with_a_note(name: str, version: Json) -> None
 @pytest.mark.parametrize("version", ["1.1.0", "1.0.1", "2.0.0", "0.9.0"])
 def test_any_other_version_is_an_error_to_validate(version: str) -> None:
     rules = registry.format_named("craft")
-    made = {**rules.tidy(document("craft", "1.0.0"), CONTEXT).document, "schema_version": version}
+    made = {**rules.repair(document("craft", "1.0.0"), CONTEXT).document, "schema_version": version}
     (result,) = rules.problems(made, "craft")
     assert (result.place, result.severity) == (("schema_version",), "error")
 

@@ -15,7 +15,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.times import parse_time
 from holdfast.formats import registry
-from holdfast.formats.base import Document, ImportContext, Place, TidyDocument
+from holdfast.formats.base import Document, ImportContext, Place, RepairedDocument
 from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import state_of
 from holdfast.formats.document_paths import value_at
@@ -70,42 +70,42 @@ def without(*places: Place) -> Document:
     return document
 
 
-def tidied(document: Json, context: ImportContext = CONTEXT) -> TidyDocument:
+def repaired(document: Json, context: ImportContext = CONTEXT) -> RepairedDocument:
     """Put right: then it is valid, and makes the round trip."""
-    made = RULES.tidy(document, context)
+    made = RULES.repair(document, context)
     assert [problem for problem in RULES.problems(made.document, "orchestrator") if problem.severity == "error"] == []
-    assert RULES.tidy(made.document, context) == TidyDocument(made.document, [])
+    assert RULES.repair(made.document, context) == RepairedDocument(made.document, [])
     shown = RULES.render(state_of(made.document, RULES, context))
     assert restore(shown, remainder(shown, made.document, RULES.identities), RULES.identities) == made.document
     return made
 
 
-def noted(made: TidyDocument) -> list[Place]:
+def noted(made: RepairedDocument) -> list[Place]:
     return [note.place for note in made.notes]
 
 
 def test_valid_document_is_left_as_it_is() -> None:
-    assert tidied(PLAIN) == TidyDocument(PLAIN, [])
+    assert repaired(PLAIN) == RepairedDocument(PLAIN, [])
 
 
 # ── what is put right ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_missing_version_is_assumed_with_a_note() -> None:
-    made = tidied(without(("schema_version",)))
+    made = repaired(without(("schema_version",)))
     assert made.document == PLAIN
     assert noted(made) == [("schema_version",)]
 
 
 @pytest.mark.parametrize("version", [1, 1.0, "1", "1.0.0", "v1.0"])
 def test_other_spellings_of_the_version_are_read(version: Json) -> None:
-    assert tidied(with_(("schema_version",), version)).document == PLAIN
+    assert repaired(with_(("schema_version",), version)).document == PLAIN
 
 
 @pytest.mark.parametrize("version", ["2.0", 2, "1.1", "2.0.0-beta"])
 def test_unsupported_version_is_refused_by_name(version: Json) -> None:
     with pytest.raises(Invalid) as refused:
-        RULES.tidy(with_(("schema_version",), version), CONTEXT)
+        RULES.repair(with_(("schema_version",), version), CONTEXT)
     assert str(version) in refused.value.message
     assert "schema_version" in refused.value.message
     assert "1.0" in (refused.value.hint or "")
@@ -114,7 +114,7 @@ def test_unsupported_version_is_refused_by_name(version: Json) -> None:
 def test_started_at_and_paused_at_are_the_times_of_the_session() -> None:
     document = {"started_at" if key == "created" else "paused_at" if key == "updated" else key: value
                 for key, value in PLAIN.items()}  # fmt: skip
-    made = tidied(document)
+    made = repaired(document)
     assert made.document == PLAIN
     assert list(made.document) == list(PLAIN)
     assert noted(made) == [("started_at",), ("paused_at",)]
@@ -123,14 +123,14 @@ def test_started_at_and_paused_at_are_the_times_of_the_session() -> None:
 def test_started_at_and_completed_at_are_the_times_of_an_agent() -> None:
     agent: Json = {"id": "a", "type": "t", "task": "x", "status": "complete",
              "started_at": "2025-12-27T10:32:00Z", "completed_at": "2025-12-27T10:40:00Z"}  # fmt: skip
-    made = tidied(with_(("agents", 0), agent))
+    made = repaired(with_(("agents", 0), agent))
     assert value_at(made.document, ("agents", 0, "started")) == "2025-12-27T10:32:00Z"
     assert value_at(made.document, ("agents", 0, "completed")) == "2025-12-27T10:40:00Z"
     assert noted(made) == [("agents", 0, "started_at"), ("agents", 0, "completed_at")]
 
 
 def test_local_offset_is_written_in_utc() -> None:
-    made = tidied(with_(("created",), "2025-12-27T04:30:00-06:00"))
+    made = repaired(with_(("created",), "2025-12-27T04:30:00-06:00"))
     assert made.document == PLAIN
     (note,) = made.notes
     assert note.place == ("created",)
@@ -141,7 +141,7 @@ def test_local_offset_is_written_in_utc() -> None:
 def test_time_without_a_zone_is_local_time() -> None:
     """As the text's own program writes it: no zone, and microseconds."""
     there = CONTEXT._replace(offset=lambda _: timedelta(hours=-6))
-    made = tidied(with_(("updated",), "2025-12-27T05:45:00.250999"), there)
+    made = repaired(with_(("updated",), "2025-12-27T05:45:00.250999"), there)
     assert made.document["updated"] == "2025-12-27T11:45:00.250Z"
     (note,) = made.notes
     assert "local time" in note.message
@@ -151,12 +151,12 @@ def test_zone_offset_at_that_time_counts() -> None:
     summer = parse_time("2026-03-29T01:00:00Z")
     there = CONTEXT._replace(offset=lambda ms: timedelta(hours=2 if ms >= summer else 1))
     document = with_(("updated",), "2026-03-29T03:30:00")
-    assert tidied(document, there).document["updated"] == "2026-03-29T01:30:00Z"
+    assert repaired(document, there).document["updated"] == "2026-03-29T01:30:00Z"
 
 
 def test_times_counted_since_1970_are_read() -> None:
-    assert tidied(with_(("updated",), 1766835900)).document == PLAIN
-    assert tidied(with_(("updated",), 1766835900000)).document == PLAIN
+    assert repaired(with_(("updated",), 1766835900)).document == PLAIN
+    assert repaired(with_(("updated",), 1766835900000)).document == PLAIN
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_times_counted_since_1970_are_read() -> None:
      ("active", "in_progress"), ("cancelled", "aborted"), ("error", "paused")],
 )  # fmt: skip
 def test_other_words_for_the_status_are_read(reported: str, meant: str) -> None:
-    made = tidied(with_(("status",), reported))
+    made = repaired(with_(("status",), reported))
     assert made.document["status"] == meant
     assert noted(made) == [("status",)]
 
@@ -176,7 +176,7 @@ def test_other_words_for_the_status_are_read(reported: str, meant: str) -> None:
      ("queued", "pending")],
 )  # fmt: skip
 def test_other_words_for_the_status_of_an_agent_are_read(reported: str, meant: str) -> None:
-    made = tidied(with_(("agents", 0, "status"), reported))
+    made = repaired(with_(("agents", 0, "status"), reported))
     assert value_at(made.document, ("agents", 0, "status")) == meant
     assert noted(made) == [("agents", 0, "status")]
 
@@ -186,7 +186,7 @@ def test_strings_where_objects_belong() -> None:
     document["decisions_made"] = ["Bootstrap"]
     document["project"] = "/p/aiterm"
     document["agents"] = ["Implement it"]
-    made = tidied(document)
+    made = repaired(document)
     assert made.document["completed_work"] == [{"task": "Design"}]
     assert made.document["decisions_made"] == [{"decision": "Bootstrap", "timestamp": PLAIN["updated"]}]
     assert made.document["project"] == {"name": "aiterm", "path": "/p/aiterm", "git_branch": None}
@@ -199,7 +199,7 @@ def test_strings_where_objects_belong() -> None:
 
 def test_objects_where_strings_belong() -> None:
     entry: Json = {"description": "Add unit tests", "priority": 1}
-    made = tidied(with_(("pending_tasks",), [entry]))
+    made = repaired(with_(("pending_tasks",), [entry]))
     assert made.document == {**PLAIN, "pending_tasks_as_found": [entry]}
     (note,) = made.notes
     assert "priority" in note.message
@@ -214,19 +214,19 @@ def test_objects_where_strings_belong() -> None:
     ],
 )
 def test_import_keeps_extra_fields_of_list_entries(key: str, entry: Json) -> None:
-    made = tidied(with_((key,), [entry]))
+    made = repaired(with_((key,), [entry]))
     assert made.document[f"{key}_as_found"] == [entry]
 
 
 @pytest.mark.parametrize("entry", [None, "", "  ", {}, {"task": " "}, {"task": None}])
 def test_import_keeps_no_entry_that_is_empty(entry: Json) -> None:
-    assert "completed_work_as_found" not in tidied(with_(("completed_work",), [entry or ""])).document
+    assert "completed_work_as_found" not in repaired(with_(("completed_work",), [entry or ""])).document
 
 
 def test_import_adds_to_entries_kept_before_and_replaces_those_of_the_same_task() -> None:
     document = with_(("pending_tasks",), [{"task": "one", "owner": "bob"}, "two", {"task": "three", "owner": "eve"}])
     document["pending_tasks_as_found"] = [{"task": "one", "owner": "anna"}, {"task": "two", "owner": "carl"}]
-    assert tidied(document).document["pending_tasks_as_found"] == [
+    assert repaired(document).document["pending_tasks_as_found"] == [
         {"task": "one", "owner": "bob"}, {"task": "two", "owner": "carl"}, {"task": "three", "owner": "eve"},
     ]  # fmt: skip
 
@@ -245,7 +245,7 @@ def test_import_adds_to_entries_kept_before_and_replaces_those_of_the_same_task(
     ],
 )
 def test_numbers_are_read_where_they_can_mean_no_other(place: Place, reported: Json, meant: int) -> None:
-    made = tidied(with_(place, reported))
+    made = repaired(with_(place, reported))
     assert value_at(made.document, place) == meant
     assert set(noted(made)) == {place}
 
@@ -260,23 +260,23 @@ def test_numbers_are_read_where_they_can_mean_no_other(place: Place, reported: J
 )  # fmt: skip
 def test_missing_values_are_derived_with_a_note(key: str, value: Json) -> None:
     for document in (without((key,)), with_((key,), None)):
-        made = tidied(document)
+        made = repaired(document)
         assert made.document[key] == value
         assert noted(made) == [(key,)]
         assert {name: item for name, item in made.document.items() if name != key} == without((key,))
 
 
 def test_foreign_id_becomes_the_same_valid_id_each_time() -> None:
-    one = tidied(with_(("session_id",), "sess_42")).document["session_id"]
-    assert one == tidied(with_(("session_id",), "sess_42")).document["session_id"]
+    one = repaired(with_(("session_id",), "sess_42")).document["session_id"]
+    assert one == repaired(with_(("session_id",), "sess_42")).document["session_id"]
     assert str(one).startswith("2025-12-27-")
-    assert tidied(with_(("session_id",), "2025-12-27-ABC123")).document == PLAIN
-    assert "sess_42" in tidied(with_(("session_id",), "sess_42")).notes[0].message
+    assert repaired(with_(("session_id",), "2025-12-27-ABC123")).document == PLAIN
+    assert "sess_42" in repaired(with_(("session_id",), "sess_42")).notes[0].message
 
 
 def test_ids_of_agents_are_made_fit_and_unique() -> None:
     agent: dict[str, Json] = {"type": "code", "task": "x", "status": "pending"}
-    made = tidied(with_(("agents",), [{"id": "Code 1!", **agent}, {"id": "code-1", **agent}, agent]))
+    made = repaired(with_(("agents",), [{"id": "Code 1!", **agent}, {"id": "code-1", **agent}, agent]))
     agents = made.document["agents"]
     assert isinstance(agents, list)
     assert [value_at(agent, ("id",)) for agent in agents] == ["code-1", "code-1-2", "agent-3"]
@@ -284,13 +284,13 @@ def test_ids_of_agents_are_made_fit_and_unique() -> None:
 
 
 def test_agent_with_an_end_has_ended_and_not_before_it_began() -> None:
-    made = tidied(with_(("agents", 0, "completed"), "2025-12-27T10:00:00Z"))
+    made = repaired(with_(("agents", 0, "completed"), "2025-12-27T10:00:00Z"))
     assert value_at(made.document, ("agents", 0, "status")) == "complete"
     assert value_at(made.document, ("agents", 0, "completed")) == "2025-12-27T10:32:00Z"
 
 
 def test_save_before_the_start_is_repaired() -> None:
-    made = tidied(with_(("updated",), "2025-12-27T10:00:00Z"))
+    made = repaired(with_(("updated",), "2025-12-27T10:00:00Z"))
     assert made.document["updated"] == "2025-12-27T10:30:00Z"
     assert noted(made) == [("updated",)]
 
@@ -300,7 +300,7 @@ def test_unknown_fields_keep_their_place() -> None:
     agent = value_at(document, ("agents", 0))
     assert isinstance(agent, dict)
     agent["mood"] = "fine"
-    made = tidied(document)
+    made = repaired(document)
     assert list(made.document) == list(document)
     assert made.document["zz"] == {"b": [1.0]}
     assert value_at(made.document, ("agents", 0, "mood")) == "fine"
@@ -312,12 +312,12 @@ def test_unknown_fields_keep_their_place() -> None:
 @pytest.mark.parametrize("value", [None, [], "text", 1, [PLAIN]])
 def test_what_is_no_object_is_refused(value: Json) -> None:
     with pytest.raises(Invalid):
-        RULES.tidy(value, CONTEXT)
+        RULES.repair(value, CONTEXT)
 
 
 def test_who_names_neither_session_nor_goal_is_refused() -> None:
     with pytest.raises(Invalid, match="neither"):
-        RULES.tidy(without(("session_id",), ("goal",)), CONTEXT)
+        RULES.repair(without(("session_id",), ("goal",)), CONTEXT)
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_who_names_neither_session_nor_goal_is_refused() -> None:
 )
 def test_what_cannot_be_read_is_refused_with_its_place(place: Place, value: Json, path: str) -> None:
     with pytest.raises(Invalid) as refused:
-        RULES.tidy(with_(place, value), CONTEXT)
+        RULES.repair(with_(place, value), CONTEXT)
     assert refused.value.message.startswith(path + " ")
     assert refused.value.hint
 
@@ -365,7 +365,7 @@ def test_any_document_is_repaired_or_refused(document: Document, data: st.DataOb
             assert isinstance(last, int)
             inner[last] = data.draw(_ODD)
     try:
-        made = RULES.tidy(broken, CONTEXT)
+        made = RULES.repair(broken, CONTEXT)
     except Invalid:
         return
     assert [problem for problem in RULES.problems(made.document, "orchestrator") if problem.severity == "error"] == []

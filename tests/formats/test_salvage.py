@@ -110,10 +110,10 @@ def test_whole_document_is_kept_under_extra() -> None:
 def test_mapping_is_noted_for_each_place() -> None:
     mapped = mapping(HAND_MADE)
     assert mapped["$.working_on"] == "taken as the goal"
-    assert mapped["$.next_steps[0]"] == "taken as pending task"
-    assert mapped["$.next_steps[1]"] == "taken as done task"
+    assert mapped["$.next_steps[0]"] == "taken as a pending task"
+    assert mapped["$.next_steps[1]"] == "taken as a done task"
     assert mapped["$.decisions.database"] == "taken as a decision"
-    assert mapped["$.blocker"] == "taken as blocked task"
+    assert mapped["$.blocker"] == "taken as a blocked task"
     assert mapped["$.files_modified[0]"] == "taken as a modified file"
     assert "$.files_modified[1]" not in mapped
     assert "$.mood" not in mapped
@@ -309,7 +309,7 @@ def test_milestone_has_the_statuses_of_its_steps() -> None:
     steps = [{"title": "Saw", "done": True}, {"title": "Oil", "done": False}]
     value = {"goal": "A table", "milestones": [{"id": "M1", "title": "The top", "steps": steps}]}
     assert plan(state_of(value)) == {"Saw": "completed", "Oil": "pending"}
-    assert mapping(value)["$.milestones[0].steps[0]"] == "taken as done task"
+    assert mapping(value)["$.milestones[0].steps[0]"] == "taken as a done task"
 
 
 def test_task_with_a_blocker_is_blocked_by_it() -> None:
@@ -498,9 +498,9 @@ def test_cut_document_is_recognised_and_completed(name: str) -> None:
         what = identify(recognised.value)
         assert what is not None, part
         assert what.rules.name == name.split(maxsplit=1)[0]
-        tidy = complete(recognised.value, what, CONTEXT, cut=True)
-        assert isinstance(tidy, tuple), (part, tidy)
-        assert not any(problem.severity == "error" for problem in what.rules.problems(tidy.document, what.kind))
+        repaired = complete(recognised.value, what, CONTEXT, cut=True)
+        assert isinstance(repaired, tuple), (part, repaired)
+        assert not any(problem.severity == "error" for problem in what.rules.problems(repaired.document, what.kind))
 
 
 def test_hand_made_file_is_in_no_format() -> None:

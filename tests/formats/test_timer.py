@@ -57,7 +57,7 @@ class TestTimer(FormatConformance):
     documents = documents()
     edits = edits()
     examples = tuple(
-        (name, TIMER.tidy(document, CONTEXT).document)
+        (name, TIMER.repair(document, CONTEXT).document)
         for name, document in [
             ("typical", TYPICAL),
             ("complex", COMPLEX),
@@ -84,7 +84,7 @@ def warnings(document: Json) -> list[str]:
 
 
 def imported(document: Document) -> State:
-    return state_of(TIMER.tidy(document, CONTEXT).document, TIMER, CONTEXT)
+    return state_of(TIMER.repair(document, CONTEXT).document, TIMER, CONTEXT)
 
 
 # ── The text's own examples ──────────────────────────────────────────────────────────────────────────────

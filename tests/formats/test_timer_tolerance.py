@@ -20,11 +20,11 @@ TIMER = registry.format_named("timer")
 MINUTE = 60_000
 
 
-def tidied(document: Json) -> tuple[Document, list[tuple[str, str]]]:
-    """The document put right, and the notes; what comes out is valid, and tidy."""
-    made, notes = TIMER.tidy(document, CONTEXT)
+def repaired(document: Json) -> tuple[Document, list[tuple[str, str]]]:
+    """The repaired document, and the notes; it is valid and needs no further repair."""
+    made, notes = TIMER.repair(document, CONTEXT)
     assert not any(problem.severity == "error" for problem in TIMER.problems(made, "timer"))
-    assert is_same(TIMER.tidy(made, CONTEXT).document, made)
+    assert is_same(TIMER.repair(made, CONTEXT).document, made)
     return made, [(".".join(map(str, note.place)), note.message) for note in notes]
 
 
@@ -62,7 +62,7 @@ def without(document: Document, *names: str) -> Document:
 def test_texts_examples_keep_their_pauses_and_get_their_sums_right(
     example: Document, notes: list[tuple[str, str]]
 ) -> None:
-    made, noted = tidied(example)
+    made, noted = repaired(example)
     assert noted == notes
     assert without(made, "totalPausedMs", "actualWorkingMs") == without(example, "totalPausedMs", "actualWorkingMs")
     assert list(made) == list(example)
@@ -70,7 +70,7 @@ def test_texts_examples_keep_their_pauses_and_get_their_sums_right(
 
 def test_valid_document_with_offsets_and_own_fields_is_left_alone() -> None:
     document = {**INITIAL, "startTime": "2025-11-04T11:00:00+01:00", "started_at": "whatever", "version": "9.9"}
-    made, notes = tidied(document)
+    made, notes = repaired(document)
     assert is_same(made, document)
     assert notes == []
 
@@ -86,48 +86,48 @@ def test_valid_document_with_offsets_and_own_fields_is_left_alone() -> None:
 def test_other_names_are_understood_and_keep_their_place(name: str, other: str, value: str) -> None:
     document: Document = {other if key == name else key: item for key, item in INITIAL.items()}
     document[other] = value
-    made, notes = tidied(document)
+    made, notes = repaired(document)
     assert is_same(made, INITIAL)
     assert notes == [(name, f"is called {other} here")]
 
 
 def test_times_without_a_zone_are_local_with_a_note() -> None:
     context = CONTEXT._replace(offset=lambda _: timedelta(hours=-6))
-    made, notes = TIMER.tidy({**INITIAL, "startTime": "2025-11-04T04:00:00"}, context)
+    made, notes = TIMER.repair({**INITIAL, "startTime": "2025-11-04T04:00:00"}, context)
     assert made["startTime"] == "2025-11-04T10:00:00Z"
     assert notes == [(("startTime",), "a time without a zone is taken as local time")]
 
 
 @pytest.mark.parametrize("written", [1_762_250_400_000, 1_762_250_400, 1_762_250_400.0, "2025-11-04 10:00Z"])
 def test_times_in_other_spellings_are_respelled(written: Json) -> None:
-    made, notes = tidied({**INITIAL, "startTime": written})
+    made, notes = repaired({**INITIAL, "startTime": written})
     assert made["startTime"] == "2025-11-04T10:00:00Z"
     assert [where for where, _ in notes] == ["startTime"]
 
 
 def test_times_that_are_missing_follow_from_the_totals() -> None:
     whole = {**INITIAL, "lastMessageTime": "2025-11-04T10:04:00Z", "actualWorkingMs": 4 * MINUTE}
-    assert tidied(without(whole, "startTime"))[0]["startTime"] == "2025-11-04T10:00:00Z"
-    assert tidied(without(whole, "lastMessageTime"))[0]["lastMessageTime"] == "2025-11-04T10:04:00Z"
+    assert repaired(without(whole, "startTime"))[0]["startTime"] == "2025-11-04T10:00:00Z"
+    assert repaired(without(whole, "lastMessageTime"))[0]["lastMessageTime"] == "2025-11-04T10:04:00Z"
 
 
 def test_names_that_are_missing_are_derived() -> None:
-    made, notes = tidied(without(INITIAL, "sessionId", "branchName", "scope", "summary"))
+    made, notes = repaired(without(INITIAL, "sessionId", "branchName", "scope", "summary"))
     assert made["sessionId"] == "20251104-holdfast-create-value-object"
     assert made["branchName"] == "session/20251104-holdfast-create-value-object"
     assert (made["scope"], made["summary"]) == ("holdfast", "Create value object")
     assert [where for where, _ in notes] == ["sessionId", "branchName", "scope", "summary"]
-    made, _ = tidied(without(INITIAL, "sessionId", "task"))
+    made, _ = repaired(without(INITIAL, "sessionId", "task"))
     assert (made["sessionId"], made["task"]) == ("20251104-domain-task", "Starting work on value")
 
 
 def test_id_without_a_day_gets_the_day_it_began() -> None:
-    made, _ = tidied({**INITIAL, "sessionId": "My Session", "branchName": "feature/x"})
+    made, _ = repaired({**INITIAL, "sessionId": "My Session", "branchName": "feature/x"})
     assert (made["sessionId"], made["branchName"]) == ("20251104-my-session", "session/20251104-my-session")
 
 
 def test_branch_of_another_name_gives_way_to_the_id() -> None:
-    made, notes = tidied({**INITIAL, "branchName": "main"})
+    made, notes = repaired({**INITIAL, "branchName": "main"})
     assert made["branchName"] == "session/20251104-domain-task"
     assert notes == [("branchName", "'main' is not session/ and the id: taken as session/20251104-domain-task")]
 
@@ -137,13 +137,13 @@ def test_branch_of_another_name_gives_way_to_the_id() -> None:
     [("in_progress", "IN_PROGRESS"), ("active", "IN_PROGRESS"), ("paused", "PAUSED"), ("COMPLETED", "PAUSED")],
 )
 def test_status_synonyms_are_understood(status: str, meant: str) -> None:
-    made, notes = tidied({**INITIAL, "status": status})
+    made, notes = repaired({**INITIAL, "status": status})
     assert made["status"] == meant
     assert [where for where, _ in notes] == ["status"]
 
 
 def test_what_is_missing_altogether_is_filled_in() -> None:
-    made, notes = tidied({"sessionId": "20251104-a-b", "startTime": "2025-11-04T10:00:00Z", "own": 1})
+    made, notes = repaired({"sessionId": "20251104-a-b", "startTime": "2025-11-04T10:00:00Z", "own": 1})
     assert {where for where, _ in notes} == {
         "lastMessageTime", "branchName", "scope", "task", "summary", "pauses", "status", "totalPausedMs",
         "actualWorkingMs", "reminders",
@@ -152,7 +152,7 @@ def test_what_is_missing_altogether_is_filled_in() -> None:
 
 
 def test_numbers_flags_and_objects_in_other_spellings_are_read() -> None:
-    made, notes = tidied(
+    made, notes = repaired(
         {
             **INITIAL, "actualWorkingMs": "0", "task": {"name": "Create value object"}, "scope": 7,
             "reminders": {"break40min": "true", "warning60min": 0, "own": 1},
@@ -190,38 +190,38 @@ def spans(document: Document) -> list[tuple[str, str | None]]:
 
 
 def test_lengths_that_are_missing_or_wrong_follow_from_the_times() -> None:
-    made, notes = tidied(with_pauses(pause("10:05", "10:10"), pause("10:15", "10:20", durationMs=1)))
+    made, notes = repaired(with_pauses(pause("10:05", "10:10"), pause("10:15", "10:20", durationMs=1)))
     assert made["totalPausedMs"] == 10 * MINUTE
     assert ("pauses.0.durationMs", "is missing: 300,000 by its times") in notes
     assert ("pauses.1.durationMs", "says 1: 300,000 by its times") in notes
 
 
 def test_pauses_are_put_in_order_and_minutes_claimed_twice_count_once() -> None:
-    made, notes = tidied(with_pauses(pause("10:15", "10:20"), pause("10:05", "10:17"), pause("09:50", "10:01")))
+    made, notes = repaired(with_pauses(pause("10:15", "10:20"), pause("10:05", "10:17"), pause("09:50", "10:01")))
     assert spans(made) == [("10:00", "10:01"), ("10:05", "10:17"), ("10:17", "10:20")]
     assert made["totalPausedMs"] == 16 * MINUTE
     assert ("pauses", "are put in order of time") in notes
 
 
 def test_open_pause_before_another_ends_where_that_begins() -> None:
-    made, _ = tidied(with_pauses(pause("10:05"), pause("10:10"), status="PAUSED", message="10:10"))
+    made, _ = repaired(with_pauses(pause("10:05"), pause("10:10"), status="PAUSED", message="10:10"))
     assert spans(made) == [("10:05", "10:10"), ("10:10", None)]
     assert made["status"] == "PAUSED"
 
 
 def test_open_pause_of_a_running_session_ended_with_the_last_message() -> None:
-    made, _ = tidied(with_pauses(pause("10:05")))
+    made, _ = repaired(with_pauses(pause("10:05")))
     assert (spans(made), made["status"]) == ([("10:05", "10:30")], "IN_PROGRESS")
 
 
 def test_open_pause_at_the_end_means_paused() -> None:
-    made, notes = tidied(with_pauses(pause("10:30")))
+    made, notes = repaired(with_pauses(pause("10:30")))
     assert (spans(made), made["status"]) == ([("10:30", None)], "PAUSED")
     assert "status" in {where for where, _ in notes}
 
 
 def test_open_pause_with_a_length_of_nothing_counts_what_has_passed() -> None:
-    made, _ = tidied(with_pauses(pause("10:20", durationMs=0), status="PAUSED"))
+    made, _ = repaired(with_pauses(pause("10:20", durationMs=0), status="PAUSED"))
     assert (made["totalPausedMs"], made["actualWorkingMs"]) == (10 * MINUTE, 20 * MINUTE)
 
 
@@ -237,7 +237,7 @@ def test_open_pause_with_a_length_of_nothing_counts_what_has_passed() -> None:
     ],
 )
 def test_synonyms_of_pause_types_are_understood(given: Json, reason: Json, meant: tuple[str, str]) -> None:
-    made, _ = tidied(with_pauses(pause("10:05", "10:10", type=given, reason=reason)))
+    made, _ = repaired(with_pauses(pause("10:05", "10:10", type=given, reason=reason)))
     pauses = made["pauses"]
     assert isinstance(pauses, list)
     assert isinstance(pauses[0], dict)
@@ -246,7 +246,7 @@ def test_synonyms_of_pause_types_are_understood(given: Json, reason: Json, meant
 
 def test_pause_start_follows_from_end_and_length() -> None:
     one: Json = {"type": "MANUAL", "reason": "x", "resumed_at": "2025-11-04T10:10:00Z", "duration_ms": 5 * MINUTE}
-    assert spans(tidied(with_pauses(one))[0]) == [("10:05", "10:10")]
+    assert spans(repaired(with_pauses(one))[0]) == [("10:05", "10:10")]
 
 
 # ── What cannot be put right ─────────────────────────────────────────────────────────────────────────────
@@ -272,7 +272,7 @@ def test_pause_start_follows_from_end_and_length() -> None:
 )
 def test_unrepairable_document_is_refused_by_name(document: Json, named: str) -> None:
     with pytest.raises(Invalid, match=named):
-        TIMER.tidy(document, CONTEXT)
+        TIMER.repair(document, CONTEXT)
 
 
 _ODD: st.SearchStrategy[Json] = st.recursive(
@@ -298,7 +298,7 @@ def test_any_damage_is_repaired_or_refused(document: Document, data: st.DataObje
         else:
             document[key] = data.draw(_ODD)
     try:
-        made = TIMER.tidy(document, CONTEXT).document
+        made = TIMER.repair(document, CONTEXT).document
     except Invalid:
         return
     assert not any(problem.severity == "error" for problem in TIMER.problems(made, "timer"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.keeper import doctor
-from holdfast.keeper.doctor import examine, repair
+from holdfast.keeper.doctor import repair, run_checks
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
 from holdfast.workspace.followers import Check
@@ -31,7 +31,7 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
 
 
 def checks_by_name(keeper: Keeper) -> dict[str, Check]:
-    checks = examine(keeper)
+    checks = run_checks(keeper)
     assert [check.name for check in checks] == NAMES
     return {check.name: check for check in checks}
 

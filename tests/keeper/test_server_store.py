@@ -99,13 +99,13 @@ def test_password_of_a_server_is_never_shown(env: Environment, keeper: Keeper) -
     status_cache_writer.cache_conversation(keeper, "claude:talk", str(env.project), store=URL)
     session.note("x")
     assert env.files_with_password() == {}
-    assert SECRET not in f"{doctor.examine(keeper)} {state_fingerprint(keeper)} {keeper.address}"
+    assert SECRET not in f"{doctor.run_checks(keeper)} {state_fingerprint(keeper)} {keeper.address}"
 
 
 def test_doctor_checks_a_server_store(keeper: Keeper) -> None:
     """The same checks as for a file, except the library that files need; the store repairs itself."""
     keeper.start("Build the shop")
-    checks = doctor.examine(keeper)
+    checks = doctor.run_checks(keeper)
     assert [check.name for check in checks] == [name for name in NAMES if name != "sqlite"]
     assert {check.status for check in checks} == {"ok"}
     details = {check.name: check.detail for check in checks}
@@ -122,7 +122,7 @@ def test_doctor_names_an_unreachable_server(env: Environment, error: HoldfastErr
     """By its address without the password, and not as an empty store."""
     env.away = error
     with env.open() as keeper:
-        checks = {check.name: check for check in doctor.examine(keeper)}
+        checks = {check.name: check for check in doctor.run_checks(keeper)}
         report = doctor.repair(keeper)
     assert (checks["store"].status, checks["store"].fix) == ("failed", "Wait.")
     assert checks["store"].detail == f"{SHOWN}: {error.message}"
@@ -138,7 +138,7 @@ def test_driver_messages_are_not_shown(env: Environment, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(keeping, "open_store", broken)
     with env.open() as keeper:
-        report = f"{doctor.examine(keeper)} {doctor.repair(keeper)}"
+        report = f"{doctor.run_checks(keeper)} {doctor.repair(keeper)}"
     assert "it cannot be opened (RuntimeError)" in report
     assert SECRET not in report
 
@@ -221,7 +221,7 @@ def test_doctor_reports_a_missing_driver(tmp_path: Path, monkeypatch: pytest.Mon
         for name in [name for name in sys.modules if name.partition(".")[0] == "psycopg" or "store.postgres" in name]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "psycopg", None)
-        checks = {check.name: check for check in doctor.examine(keeper)}
+        checks = {check.name: check for check in doctor.run_checks(keeper)}
     assert [check.name for check in checks.values() if check.status == "failed"] == ["store"]
     assert "an extra that is not installed: holdfast[postgres]" in checks["store"].detail
     assert "pip install" in (checks["store"].fix or "")

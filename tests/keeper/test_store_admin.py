@@ -16,7 +16,7 @@ from holdfast.keeper import store_admin
 from holdfast.machine.wall import Wall
 from holdfast.store import store_copy
 from holdfast.store.address import PostgresAddress, SqliteAddress, address
-from holdfast.store.interface import Draft, NotCopied
+from holdfast.store.interface import Draft, NotCopied, StoreInfo
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.store_copy import Progress
 from holdfast.workspace.home import Home
@@ -35,15 +35,17 @@ def _keeper(home: Home, project: Path, store: str | None = None) -> Keeper:
 
 def test_store_status_warns_of_superusers_and_open_connections() -> None:
     """One sentence each; a connection within one machine needs no encryption."""
-    fine = store_admin.StoreStatus(
-        SERVER, there=True, person="ada", above=False, local=False, encrypted=True, proven=True
-    )
-    assert fine.warnings == []
+    fine = StoreInfo(person="ada", above=False, local=False, encrypted=True, proven=True)
+
+    def warnings(info: StoreInfo) -> list[str]:
+        return store_admin.StoreStatus(SERVER, there=True, info=info).warnings
+
+    assert warnings(fine) == []
     assert store_admin.StoreStatus(SqliteAddress("/store.db"), there=True).warnings == []
-    assert "BYPASSRLS" in fine._replace(above=True).warnings[0]
-    assert "not encrypted" in fine._replace(encrypted=False, proven=False).warnings[0]
-    assert "sslmode=verify-full" in fine._replace(proven=False).warnings[0]
-    assert fine._replace(local=True, encrypted=False, proven=False).warnings == []
+    assert "BYPASSRLS" in warnings(fine._replace(above=True))[0]
+    assert "not encrypted" in warnings(fine._replace(encrypted=False, proven=False))[0]
+    assert "sslmode=verify-full" in warnings(fine._replace(proven=False))[0]
+    assert warnings(fine._replace(local=True, encrypted=False, proven=False)) == []
 
 
 def test_store_option_accepts_the_default_store(home: Home) -> None:
@@ -73,7 +75,7 @@ def test_address_for_others_has_no_name_and_password() -> None:
     ):
         where = address(written)
         assert isinstance(where, PostgresAddress)
-        assert store_admin.for_others(where) == shown
+        assert store_admin.url_for_members(where) == shown
 
 
 def test_team_commands_are_refused_for_a_file_store(home: Home, tmp_path: Path) -> None:
@@ -171,7 +173,7 @@ def test_copy_of_a_file_merges_into_an_own_session_that_this_home_owns_there(hom
     ],
 )
 def test_incomplete_copy_names_what_is_missing(reason: str, asked: str) -> None:
-    error = store_admin.incomplete(
+    error = store_admin.incomplete_error(
         [NotCopied("s1", reason, None)], "copied", "run the same command again", file="there"
     )
     assert error is not None

@@ -1232,7 +1232,7 @@ def test_permission_error_on_windows_hints_at_a_program_with_the_file_open(monke
     monkeypatch.setattr(os_errors, "WINDOWS", True)
     error = files.explain(PermissionError(errno.EACCES, "denied"), "write", "C:\\x")
     assert error.hint is not None
-    assert "hold it open" in error.hint
+    assert "have it open" in error.hint
 
 
 # --- error messages ----------------------------------------------------------------------------------

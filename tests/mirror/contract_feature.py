@@ -11,7 +11,7 @@ from holdfast.core.fold import read_data as data_of
 from holdfast.formats import registry as formats
 from holdfast.formats.contract.history import history_line
 from holdfast.formats.mirror.contract import feature_dirs, registry
-from holdfast.formats.mirror.contract.check import examine
+from holdfast.formats.mirror.contract.check import check_directory
 from holdfast.formats.text.read import read_yaml
 
 NOW = 1_794_000_000_000
@@ -57,12 +57,12 @@ class Feature:
 
 
 def repairable(root: Path) -> list[str]:
-    return [finding.detail for finding in examine(str(root)) if finding.advice is None]
+    return [finding.detail for finding in check_directory(str(root)) if finding.advice is None]
 
 
 def undecidable(root: Path) -> list[str]:
     """Findings that only a person can resolve."""
-    return [finding.detail for finding in examine(str(root)) if finding.advice is not None]
+    return [finding.detail for finding in check_directory(str(root)) if finding.advice is not None]
 
 
 def loaded(path: Path) -> Any:

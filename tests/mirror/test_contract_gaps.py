@@ -134,7 +134,7 @@ def test_doctor_appends_missing_events_from_the_store(tmp_path: Path, change: st
         findings = check(keeper)
         assert (findings.status, findings.fix) == ("failed", "holdfast doctor --repair")
         _, sentences = keeper.doctor(repair=True)
-        assert any("that the store knows: added at its end" in name for name in sentences)
+        assert any("that the store has; added at the end" in name for name in sentences)
         now = path.read_text()
         assert now.startswith(left)
         hashes = {json.loads(line)["x-holdfast"]["hash"] for line in now.splitlines()}

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.formats import registry as formats
 from holdfast.formats.mirror.contract import layout, registry, yaml_files
-from holdfast.formats.mirror.contract.check import examine
+from holdfast.formats.mirror.contract.check import check_directory
 from holdfast.formats.mirror.contract.restore import restore
 from tests.mirror.contract_feature import ASIDE, NOW, Feature, loaded, tree, undecidable
 
@@ -34,19 +34,19 @@ def feature(root: Path, tmp_path: Path) -> Feature:
 def test_intact_directory_is_left_unchanged(feature: Feature) -> None:
     before = tree(feature.root)
     assert restore(str(feature.root), now=NOW) == []
-    assert examine(str(feature.root)) == []
+    assert check_directory(str(feature.root)) == []
     assert tree(feature.root) == before
 
 
 def test_empty_directory_has_nothing_to_restore(root: Path) -> None:
-    assert (examine(str(root)), restore(str(root), now=NOW)) == ([], [])
+    assert (check_directory(str(root)), restore(str(root), now=NOW)) == ([], [])
     assert not root.exists()
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_missing_file_is_restored_from_history(feature: Feature, name: str) -> None:
     feature.path(name).unlink()
-    assert [(finding.detail, finding.feature) for finding in examine(str(feature.root))] == [
+    assert [(finding.detail, finding.feature) for finding in check_directory(str(feature.root))] == [
         (f"{feature.id}/{name} is missing", feature.id)
     ]
     assert restore(str(feature.root), now=NOW) == [
@@ -67,7 +67,7 @@ DAMAGE: list[bytes] = [
 def test_damaged_file_is_set_aside_and_restored(feature: Feature, name: str, damage: bytes) -> None:
     feature.path(name).write_bytes(damage)
     history = feature.path("history.jsonl").read_bytes()
-    assert len(examine(str(feature.root))) == 1
+    assert len(check_directory(str(feature.root))) == 1
     assert len(restore(str(feature.root), now=NOW)) == 1
     feature.assert_restored()
     assert feature.path(name + ASIDE).read_bytes() == damage
@@ -80,7 +80,7 @@ def test_truncated_file_is_restored_or_still_whole(feature: Feature) -> None:
     for size in range(0, len(whole), 7):
         feature.path("state.yaml").write_bytes(whole[:size])
         restore(str(feature.root), now=NOW)
-        assert examine(str(feature.root)) == []
+        assert check_directory(str(feature.root)) == []
         assert loaded(feature.path("state.yaml"))["feature_id"] == feature.id
 
 
@@ -177,7 +177,7 @@ def test_foreign_lines_restore_what_they_contain(foreign: Path) -> None:
     ]  # fmt: skip
     (finding,) = undecidable(foreign)
     assert f"{OLD}/history.jsonl has 1 line that the contract does not allow: line 2, $.timestamp must be" in finding
-    assert len(examine(str(foreign))) == 1
+    assert len(check_directory(str(foreign))) == 1
     assert restore(str(foreign), now=NOW) == []
 
 
@@ -196,7 +196,7 @@ def test_restored_files_are_valid_by_the_contract(foreign: Path, lines: list[dic
 def test_other_files_are_used_without_any_history(feature: Feature) -> None:
     feature.path("history.jsonl").write_bytes(b"")
     feature.path("state.yaml").unlink()
-    assert "only when it began is known" in restore(str(feature.root), now=NOW)[0]
+    assert "only the start is known" in restore(str(feature.root), now=NOW)[0]
     entry = feature.document["entry"]
     assert isinstance(entry, dict)
     assert loaded(feature.path("state.yaml"))["current_state"] == {
@@ -210,7 +210,7 @@ def test_empty_feature_directory_is_dated_by_its_name(root: Path) -> None:
     restore(str(root), now=NOW)
     assert loaded(root / OLD / "state.yaml")["current_state"]["started_at"] == "2025-01-09T00:00:00Z"
     assert (root / OLD / "history.jsonl").read_bytes() == b""
-    assert examine(str(root)) == []
+    assert check_directory(str(root)) == []
 
 
 # ── the registry ─────────────────────────────────────────────────────────────────────────────────────────
@@ -256,7 +256,7 @@ def test_unmerged_file_is_reported_and_left_alone(feature: Feature, name: str) -
     path = feature.root / name if name.startswith("active") else feature.path(name)
     path.write_text(MARKS.format(path.read_text()))
     before = tree(feature.root)
-    assert ["unmerged" in finding.detail for finding in examine(str(feature.root))] == [True]
+    assert ["unmerged" in finding.detail for finding in check_directory(str(feature.root))] == [True]
     sentences = restore(str(feature.root), now=NOW)
     assert len(sentences) == 1
     assert sentences[0].startswith("Left alone: ")
@@ -293,7 +293,7 @@ def test_planted_links_are_reported_and_neither_followed_nor_moved(
     outside.write_text("keep")
     feature.path(name).unlink()
     plant(feature.path(name), outside)
-    assert ["unreadable" in finding.detail for finding in examine(str(feature.root))] == [True]
+    assert ["unreadable" in finding.detail for finding in check_directory(str(feature.root))] == [True]
     assert [name[:11] for name in restore(str(feature.root), now=NOW)] == ["Left alone:"]
     assert os.path.lexists(feature.path(name))
     assert outside.read_text() == "keep"

@@ -18,7 +18,7 @@ import pytest
 from holdfast.core.events import AliasGiven, ProjectFacts
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import Ticks, draft, note, started
-from holdfast.store.postgres import PostgresStore, admin, members
+from holdfast.store.postgres import PostgresStore, admin
 from holdfast.store.postgres.connections import Connection
 from tests.support.postgres.server import Server
 
@@ -126,14 +126,14 @@ class Team:
             "INSERT INTO holdfast.aside (session, name, found) SELECT ref, 'Secret', 'Secret' FROM holdfast.sessions"
         )
         with closing(self.store("anna")) as anna:
-            members.share(anna, self.id("read"), self.role("bob"), writes=False)
-            members.share(anna, self.id("write"), self.role("bob"), writes=True)
-            members.share(anna, self.id("open"), None, writes=False)
-            members.share(anna, self.id("common"), None, writes=True)
+            anna.team.share(self.id("read"), self.role("bob"), writes=False)
+            anna.team.share(self.id("write"), self.role("bob"), writes=True)
+            anna.team.share(self.id("open"), None, writes=False)
+            anna.team.share(self.id("common"), None, writes=True)
         with closing(self.store("gina", "else")) as gina:
-            members.share(gina, self.id("elsewhere"), None, writes=True)
+            gina.team.share(self.id("elsewhere"), None, writes=True)
         with closing(self.store("fred")) as fred:
-            members.share(fred, self.id("left"), self.role("dora"), writes=False)
+            fred.team.share(self.id("left"), self.role("dora"), writes=False)
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from holdfast.store.conformance import (
     take,
 )
 from holdfast.store.interface import Store
-from holdfast.store.postgres import PostgresStore, members
+from holdfast.store.postgres import PostgresStore
 from holdfast.store.postgres import admin as postgres_admin
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.store_copy import Progress, copy
@@ -97,7 +97,7 @@ def test_copy_leaves_out_sessions_of_others_each_time(
         take(two_members.home, two_members.anna.events(session))
         put(two_members.home, session, note("Ben's own words"))
     put(two_members.home, THIRD, note("the last"))
-    members.share(two_members.anna, OTHER, two_members.person, writes=False)
+    two_members.anna.team.share(OTHER, two_members.person, writes=False)
     for _ in range(2):
         done = copy(two_members.home, two_members.ben)
         left = reasons(done.left_out)
@@ -112,7 +112,7 @@ def test_copy_leaves_out_sessions_of_others_each_time(
         assert len(events(two_members.anna, SESSION)) == len(events(two_members.anna, OTHER)) == 2
     assert done.events == 0
     for session in (SESSION, OTHER):
-        members.share(two_members.anna, session, two_members.person, writes=True)
+        two_members.anna.team.share(session, two_members.person, writes=True)
     done = copy(two_members.home, two_members.ben)
     assert (done.sessions, done.events, [item.session for item in done.left_out]) == (1, 0, [SESSION, OTHER])
     assert len(events(two_members.anna, SESSION)) == len(events(two_members.anna, OTHER)) == 2
@@ -121,7 +121,7 @@ def test_copy_leaves_out_sessions_of_others_each_time(
 
 def test_copy_accepts_read_only_sessions_that_are_there_already(two_members: TwoMembers, tmp_path: Path) -> None:
     """Nothing is new in a session that is shared for reading, so nothing is refused."""
-    members.share(two_members.anna, OTHER, two_members.person, writes=False)
+    two_members.anna.team.share(OTHER, two_members.person, writes=False)
     copy(two_members.ben, two_members.home)
     assert copy(two_members.home, two_members.ben) == (2, 2, ())
     two_members.ben.backup(str(tmp_path / "backup"))
@@ -130,9 +130,9 @@ def test_copy_accepts_read_only_sessions_that_are_there_already(two_members: Two
 
 def test_copy_leaves_out_a_session_that_is_no_longer_shared(two_members: TwoMembers) -> None:
     """It was copied home while it was shared."""
-    members.share(two_members.anna, SESSION, two_members.person, writes=True)
+    two_members.anna.team.share(SESSION, two_members.person, writes=True)
     copy(two_members.ben, two_members.home)
-    members.unshare(two_members.anna, SESSION, two_members.person)
+    two_members.anna.team.unshare(SESSION, two_members.person)
     put(two_members.home, SESSION, note("at home"))
     done = copy(two_members.home, two_members.ben)
     assert ([copied.session for copied in done.left_out], done.sessions) == ([SESSION], 1)
@@ -141,7 +141,7 @@ def test_copy_leaves_out_a_session_that_is_no_longer_shared(two_members: TwoMemb
 
 def test_copy_leaves_out_a_deletion_of_another_members_session(two_members: TwoMembers) -> None:
     """Deleted at home, it stays on the server."""
-    members.share(two_members.anna, SESSION, two_members.person, writes=True)
+    two_members.anna.team.share(SESSION, two_members.person, writes=True)
     copy(two_members.ben, two_members.home)
     two_members.home.erase(SESSION, draft(SessionDeleted()))
     done = copy(two_members.home, two_members.ben)
@@ -157,13 +157,13 @@ def test_restore_leaves_out_sessions_of_others(two_members: TwoMembers, tmp_path
         take(two_members.home, two_members.anna.events(session))
         put(two_members.home, session, note("Ben's own words"))
     two_members.home.backup(str(tmp_path / "backup"))
-    members.share(two_members.anna, OTHER, two_members.person, writes=False)
+    two_members.anna.team.share(OTHER, two_members.person, writes=False)
     done = two_members.ben.restore(str(tmp_path / "backup"))
     assert (done.sessions, done.events) == (1, 2)
     assert {copied.session: copied.goal for copied in done.left_out} == {SESSION: "Build the shop", OTHER: "Paint it"}
     assert events(two_members.ben, THIRD) == events(two_members.home, THIRD)
     for session in (SESSION, OTHER):
-        members.share(two_members.anna, session, two_members.person, writes=True)
+        two_members.anna.team.share(session, two_members.person, writes=True)
     done = two_members.ben.restore(str(tmp_path / "backup"))
     assert (done.sessions, done.events, len(done.left_out)) == (1, 0, 2)
     assert len(events(two_members.anna, SESSION)) == len(events(two_members.anna, OTHER)) == 2
@@ -174,7 +174,7 @@ def test_damage_in_a_session_of_another_member_is_left_out(two_members: TwoMembe
     """Of a copy and of a backup; its owner's copy is refused until she repairs it."""
     copy(two_members.home, two_members.ben)
     for session in (SESSION, OTHER):
-        members.share(two_members.anna, session, None, writes=True)
+        two_members.anna.team.share(session, None, writes=True)
     two_members.damage(SESSION)
     fresh = opened(tmp_path / "fresh.db", ANNA)
     done = copy(two_members.ben, fresh)
@@ -202,7 +202,7 @@ def test_damage_in_a_session_of_another_member_is_left_out(two_members: TwoMembe
 def test_damage_that_appears_during_a_copy_is_left_out(two_members: TwoMembers, tmp_path: Path) -> None:
     """After the session was checked."""
     copy(two_members.home, two_members.ben)
-    members.share(two_members.anna, SESSION, None, writes=False)
+    two_members.anna.team.share(SESSION, None, writes=False)
 
     def on_progress(progress: Progress) -> None:
         if progress == ("checking", progress.of, progress.of):
@@ -217,7 +217,7 @@ def test_damage_that_appears_during_a_copy_is_left_out(two_members: TwoMembers, 
 def test_copy_leaves_out_a_session_damaged_in_the_target(two_members: TwoMembers) -> None:
     """It is shared with us; the user's own sessions are copied and verified."""
     take(two_members.home, two_members.anna.events(SESSION))
-    members.share(two_members.anna, SESSION, two_members.person, writes=True)
+    two_members.anna.team.share(SESSION, two_members.person, writes=True)
     two_members.damage(SESSION)
     done = copy(two_members.home, two_members.ben)
     ((session, reason, goal),) = done.left_out
@@ -272,7 +272,7 @@ def test_copy_does_not_mark_present_events_as_missing(two_members: TwoMembers, t
 def test_invalid_events_of_a_member_do_not_stop_a_copy_or_backup(two_members: TwoMembers, tmp_path: Path) -> None:
     """Inserted by hand, before the server refused them."""
     copy(two_members.home, two_members.ben)
-    members.share(two_members.anna, SESSION, None, writes=True)
+    two_members.anna.team.share(SESSION, None, writes=True)
     wrong: list[tuple[str, object]] = [
         ("hash", b""), ("hash", bytes(32)), ("body", b"\0"), ("prev", b"x"), ("seq", -5), ("clock", 2**63 - 1),
         ("at", -(2**63)), ("v", 999), ("type", "session.deleted?"), ("actor", "\x01\x07"), ("seen", b"\xff"),

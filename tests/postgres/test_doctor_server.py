@@ -11,6 +11,7 @@ import pytest
 from holdfast.cli.main import main
 from holdfast.keeper import doctor, store_checks
 from holdfast.store.address import PostgresAddress
+from holdfast.store.interface import StoreInfo
 from holdfast.store.postgres import admin, members
 from holdfast.workspace.followers import NOT_OPENED
 from tests.postgres.failing_proxy import FailingProxy
@@ -36,7 +37,7 @@ def machine(team: Team, tmp_path: Path) -> Machine:
 
 def _checks(machine: Machine) -> dict[str, Check]:
     with machine.keeper() as keeper:
-        return {check.name: check for check in doctor.examine(keeper)}
+        return {check.name: check for check in doctor.run_checks(keeper)}
 
 
 def test_doctor_reports_a_sound_server_store(machine: Machine, team: Team) -> None:
@@ -69,7 +70,7 @@ def test_doctor_warns_of_an_unprotected_connection(
     """Not encrypted, or to a server that need not prove its identity."""
     real = members.server_info
 
-    def elsewhere(store: Any) -> members.ServerInfo:
+    def elsewhere(store: Any) -> StoreInfo:
         return real(store)._replace(local=False, encrypted=encrypted, proven=proven)
 
     monkeypatch.setattr(members, "server_info", elsewhere)

@@ -17,7 +17,7 @@ from holdfast.core.events import SessionEdited
 from holdfast.keeper import hook_process
 from holdfast.sessions.changes.compare import compare_due
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import PostgresStore, members
+from holdfast.store.postgres import PostgresStore
 from holdfast.store.postgres import admin as postgres_admin
 from holdfast.workspace import server_outage, spool
 from tests.postgres.failing_proxy import ANSWERED, SENT, FailingProxy
@@ -354,7 +354,7 @@ def test_conversation_linked_by_another_member_starts_an_own_session(
         session = keeper.session().id
         store = keeper.store()
         assert isinstance(store, PostgresStore)
-        members.share(store, session, other.person, writes)
+        store.team.share(session, other.person, writes)
     with ben.keeper() as keeper:
         assert keeper.history(all_projects=True)[0].id == session
     for number in (1, 2):
@@ -383,7 +383,7 @@ def test_new_conversation_of_the_owner_does_not_join_a_session_that_a_member_res
         session = keeper.session().id
         store = keeper.store()
         assert isinstance(store, PostgresStore)
-        members.share(store, session, other.person, True)
+        store.team.share(session, other.person, True)
     with ben.keeper() as keeper:
         keeper.session(session).resume(force=True)
         keeper.recorder.record(session, lambda _: [SessionEdited(branch="precious")])

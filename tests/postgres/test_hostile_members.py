@@ -25,7 +25,7 @@ from holdfast.core.events import EventErased, ProjectFacts
 from holdfast.core.fold import fold
 from holdfast.store.conformance import Ticks, draft, note, put, started
 from holdfast.store.interface import Filter, Store
-from holdfast.store.postgres import PostgresStore, admin, members
+from holdfast.store.postgres import PostgresStore, admin
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.store_copy import Progress, copy
 from tests.postgres.team_of_people import REFUSED, Team, team
@@ -127,7 +127,7 @@ def shared(team: Team) -> Iterator[Shared]:
                 transaction.record(session, draft(note("with a key"), key="hook:1")),
                 transaction.record(session, draft(note("without"))),
             ]
-        members.share(anna, session, team.role("bob"), writes=True)
+        anna.team.share(session, team.role("bob"), writes=True)
         ((ref,),) = team.run_as("postgres", "SELECT ref FROM holdfast.sessions WHERE id = %s", session)
         team.line("bob").execute("SELECT holdfast.settle(1, 'home of bob', %s)", (BOBS,))
         yield Shared(team, session, ref, anna, bob, tuple(event for event in made if event is not None))
@@ -643,7 +643,7 @@ def test_backup_reports_events_left_out_because_of_a_members_damage(
     _use_machine_of(tmp_path, monkeypatch, shared.team, "anna")
     assert main(["backup", str(tmp_path / "backup")]) == 1
     output = capsys.readouterr().err
-    assert "could not be backed up whole; everything else is there" in output
+    assert "could not be backed up completely; everything else was backed up" in output
     assert "without 1 event that another person recorded" in output
     assert (tmp_path / "backup").exists()
 

@@ -17,7 +17,7 @@ from holdfast.sessions import conflicts
 from holdfast.sessions.format_names import imported_id
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import draft
-from holdfast.store.postgres import PostgresStore, members
+from holdfast.store.postgres import PostgresStore
 from holdfast.store.postgres import admin as postgres_admin
 from tests.postgres.machines import Machine
 from tests.postgres.team import Team
@@ -84,7 +84,7 @@ def test_import_uses_an_own_session_when_another_member_has_its_id(
     assert theirs == ALIAS
     if shared is not None:
         with two_members.ben.keeper() as keeper:
-            members.share(_store(keeper), theirs, two_members.ada_role, shared)
+            _store(keeper).team.share(theirs, two_members.ada_role, shared)
     hers = _import(two_members.ada, {**CRAFT, "goal": "Ada's"})
     assert hers != theirs
     assert _import(two_members.ada, {**CRAFT, "goal": "Ada's, changed"}) == hers
@@ -110,7 +110,7 @@ def test_reference_is_ambiguous_when_a_members_id_is_a_prefix_of_an_own_one(two_
         for taken in (hers[:8], f"{hers}-more"):
             with store.transaction() as transaction:
                 transaction.record(taken, draft(NativeLinked(agent="claude", id="x")))
-            members.share(store, taken, two_members.ada_role, True)
+            store.team.share(taken, two_members.ada_role, True)
     with two_members.ada.keeper() as keeper:
         with pytest.raises(Invalid, match="matches 3 sessions"):
             keeper.session(hers[:8])
@@ -144,7 +144,7 @@ def test_listings_ignore_a_shared_row_without_events(two_members: TwoMembers) ->
         assert latest is not None
         assert unfinished is not None
         assert (latest.id, unfinished.id) == (hers, hers)
-        (listing,) = (check for check in doctor.examine(keeper) if check.name == "listing")
+        (listing,) = (check for check in doctor.run_checks(keeper) if check.name == "listing")
         assert listing.status == "warning"
         assert listing.fix == "These are shared by another person, who has to repair them."
 
@@ -177,7 +177,7 @@ def test_conversation_stays_in_the_own_session_when_a_member_links_it(two_member
         store = _store(keeper)
         with store.transaction() as transaction:
             transaction.record(session, draft(NativeLinked(agent="claude", id="talk-1"), keeper.now()))
-        members.share(store, session, two_members.ada_role, writes=True)
+        store.team.share(session, two_members.ada_role, writes=True)
     two_members.ada.report_command(1)
     assert two_members.ada.commands() == ["make 0", "make 1"]
     assert two_members.ben.commands() == []

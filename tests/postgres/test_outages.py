@@ -143,7 +143,7 @@ def test_command_recorded_before_an_outage_says_not_to_repeat_it(
     assert main(words) == 7
     output = capsys.readouterr().err
     assert "it was recorded, but the connection was lost before the confirmation" in output
-    assert "Do not repeat it" in output
+    assert "Do not repeat the command" in output
     assert "again" not in output
     line.accept()
     assert recorded(machine, kind) == 1

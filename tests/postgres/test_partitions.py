@@ -68,7 +68,7 @@ class Team(NamedTuple):
         )  # fmt: skip
 
     def divide(self, parts: int) -> int:
-        return admin.divide(self.address(self.owner), parts)
+        return admin.repartition(self.address(self.owner), parts)
 
     def everything(self) -> dict[str, list[Event]]:
         """The events that each member sees."""

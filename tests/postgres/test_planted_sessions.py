@@ -17,7 +17,7 @@ from holdfast.core.errors import Refused
 from holdfast.core.events import NoteAdded
 from holdfast.store import origin
 from holdfast.store.conformance import Ticks, note, put, started, take
-from holdfast.store.postgres import PostgresStore, members
+from holdfast.store.postgres import PostgresStore
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.store_copy import copy
 from holdfast.sync import shares as vault_sharing
@@ -107,7 +107,7 @@ def plant(team: Team, session: str, *events: Event, writes: bool) -> None:
     line.execute("INSERT INTO holdfast.sessions (vault, id) VALUES (1, %s)", (session,))
     insert(team, session, *events)
     with closing(team.store("bob")) as bob:
-        members.share(bob, session, team.role("anna"), writes=writes)
+        bob.team.share(session, team.role("anna"), writes=writes)
 
 
 def data_visible_to_bob(team: Team, session: str) -> list[bytes]:
@@ -184,7 +184,7 @@ def test_copied_session_of_a_member_is_updated_but_never_merged_with_an_own_one(
     session = new_id()
     with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna:
         put(bob, session, started("Bob's"))
-        members.share(bob, session, team.role("anna"), writes=False)
+        bob.team.share(session, team.role("anna"), writes=False)
         copy(anna, home)
         put(bob, session, note("more"))
         assert session not in [item.session for item in copy(anna, home).left_out]
@@ -260,7 +260,9 @@ def test_members_events_in_an_own_session_are_not_sent_to_the_own_vault(team: Te
     there = devices(team, tmp_path)
     session = new_id()
     there.on_server.start(session)
-    members.share(there.on_server.store, session, team.role("bob"), writes=True)  # type: ignore[arg-type]
+    people = there.on_server.store.team
+    assert people is not None
+    people.share(session, team.role("bob"), writes=True)
     settle([there.on_server, there.own_device])
     edited = event(session, "session.edited", {"branch": "precious"})
     linked = event(session, "native.linked", {"agent": "claude", "id": "conv-1"})
@@ -281,7 +283,7 @@ def test_members_events_are_not_sent_to_the_own_vault_after_a_copy_home(team: Te
     edited = event(session, "session.edited", {"branch": "precious"})
     with closing(team.store("anna")) as anna:
         put(anna, session, started("Hers"))
-        members.share(anna, session, team.role("bob"), writes=True)
+        anna.team.share(session, team.role("bob"), writes=True)
         insert(team, session, edited)
         copy(anna, there.own_device.store)
     assert edited.hash in {item.hash for item in there.own_device.events(session)}
@@ -296,7 +298,7 @@ def test_members_session_is_not_sent_to_the_own_vault_after_a_copy_home(team: Te
     session = new_id()
     with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna:
         put(bob, session, started("Bob's"))
-        members.share(bob, session, team.role("anna"), writes=True)
+        bob.team.share(session, team.role("anna"), writes=True)
         copy(anna, there.own_device.store)
     assert there.own_device.state(session) is not None
     assert any(session[:8] in note for note in there.own_device.sync().notes)
@@ -308,7 +310,7 @@ def test_members_session_cannot_be_shared_through_the_own_vault(team: Team, tmp_
     session = new_id()
     with closing(team.store("bob")) as bob:
         put(bob, session, started("Bob's"))
-        members.share(bob, session, team.role("anna"), writes=True)
+        bob.team.share(session, team.role("anna"), writes=True)
     machine = Machine(tmp_path, team.address("anna", "shop").secret)
     with machine.keeper() as keeper, pytest.raises(Refused, match="only they may share it"):
         vault_sharing.share(keeper, session, "carl@example.org")

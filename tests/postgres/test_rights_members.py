@@ -10,7 +10,7 @@ from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import note, put
 from holdfast.store.interface import Draft, Filter, ShareGrant
-from holdfast.store.postgres import PostgresStore, admin, members
+from holdfast.store.postgres import PostgresStore, admin
 from tests.postgres.team import opened
 from tests.postgres.team_of_people import REFUSED, Team, team
 from tests.support.postgres import programs
@@ -53,7 +53,7 @@ def test_rights_granted_by_mistake_show_nothing_and_are_revoked_by_init(team: Te
 def test_new_partitions_are_protected(team: Team) -> None:
     """And the row rules are the same."""
     ((before,),) = team.run_as("postgres", "SELECT count(*) FROM holdfast.events")
-    admin.divide(team.address("boss", "shop"), 3)
+    admin.repartition(team.address("boss", "shop"), 3)
     for number in range(3):
         with pytest.raises(REFUSED):
             team.run_as("carl", f"TABLE holdfast.events_{number}")
@@ -136,23 +136,23 @@ def test_share_and_unshare_apply_at_once(team: Team) -> None:
     """The last call counts, for one member and for everyone separately."""
     session, carl = team.id("private"), team.role("carl")
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as other:
-        assert members.shares(anna, session) == []
-        members.share(anna, session, carl, writes=False)
-        assert members.shares(anna, session) == members.shares(other, session) == [ShareGrant(carl, writes=False)]
+        assert anna.team.shares(session) == []
+        anna.team.share(session, carl, writes=False)
+        assert anna.team.shares(session) == other.team.shares(session) == [ShareGrant(carl, writes=False)]
         with pytest.raises(Refused):
             put(other, session, note("no"))
-        members.share(anna, session, carl, writes=True)
+        anna.team.share(session, carl, writes=True)
         assert put(other, session, note("yes"))
-        members.share(anna, session, carl, writes=False)
+        anna.team.share(session, carl, writes=False)
         with pytest.raises(Refused):
             put(other, session, note("no"))
-        members.share(anna, session, None, writes=True)
-        assert members.shares(anna, session) == [ShareGrant(None, writes=True), ShareGrant(carl, writes=False)]
+        anna.team.share(session, None, writes=True)
+        assert anna.team.shares(session) == [ShareGrant(None, writes=True), ShareGrant(carl, writes=False)]
         assert put(other, session, note("as everyone"))
-        members.unshare(anna, session, None)
-        members.unshare(anna, session, carl)
+        anna.team.unshare(session, None)
+        anna.team.unshare(session, carl)
         assert other.state(session) is None
-        assert members.shares(anna, session) == []
+        assert anna.team.shares(session) == []
 
 
 def test_writing_to_a_read_only_share_is_refused(team: Team) -> None:
@@ -167,7 +167,7 @@ def test_writing_to_a_read_only_share_is_refused(team: Team) -> None:
             store.rows(Filter())
 
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as other:
-        members.share(anna, session, carl, writes=False)
+        anna.team.share(session, carl, writes=False)
         with pytest.raises(Refused, match="shared with you read-only") as caught:
             put(other, session, note("no"))
         with pytest.raises(Refused, match="cannot write to the session") as late:
@@ -175,16 +175,16 @@ def test_writing_to_a_read_only_share_is_refused(team: Team) -> None:
         for refused in (caught.value, late.value):
             assert "row-level" not in str(refused)
             assert "store share" in str(refused.hint)
-        members.unshare(anna, session, carl)
+        anna.team.unshare(session, carl)
 
 
 def test_sharing_changes_the_store_version(team: Team) -> None:
     """For the member it is shared with, also when it is revoked."""
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as carl:
         before = carl.version()
-        members.share(anna, team.id("private"), team.role("carl"), writes=False)
+        anna.team.share(team.id("private"), team.role("carl"), writes=False)
         shared = carl.version()
-        members.unshare(anna, team.id("private"), team.role("carl"))
+        anna.team.unshare(team.id("private"), team.role("carl"))
         assert len({before, shared, carl.version()} - {before}) >= 1
         assert shared != before
 
@@ -193,23 +193,23 @@ def test_refused_shares_say_why(team: Team) -> None:
     """Another's session, an invisible one, a missing member, oneself, a share that never existed."""
     with closing(team.store("anna")) as anna, closing(team.store("bob")) as bob, closing(team.store("carl")) as carl:
         with pytest.raises(Refused, match="only its owner") as caught:
-            members.share(bob, team.id("write"), team.role("carl"), writes=True)
+            bob.team.share(team.id("write"), team.role("carl"), writes=True)
         assert team.role("anna") in str(caught.value.hint)
         with pytest.raises(Refused, match="only its owner"):
-            members.unshare(bob, team.id("write"), team.role("bob"))
+            bob.team.unshare(team.id("write"), team.role("bob"))
         for unseen in (team.id("private"), "nothing"):
             with pytest.raises(NotFound, match="no such session"):
-                members.share(carl, unseen, None, writes=True)
+                carl.team.share(unseen, None, writes=True)
         with pytest.raises(NotFound, match="not a member") as not_found:
-            members.share(anna, team.id("private"), team.role("gina"), writes=True)
+            anna.team.share(team.id("private"), team.role("gina"), writes=True)
         assert team.role("bob") in str(not_found.value.hint)
         assert team.role("gina") not in str(not_found.value.hint)
         with pytest.raises(Invalid, match="yours already"):
-            members.share(anna, team.id("private"), team.role("anna"), writes=True)
+            anna.team.share(team.id("private"), team.role("anna"), writes=True)
         for person in (None, team.role("dora")):
             with pytest.raises(NotFound, match="not shared with"):
-                members.unshare(anna, team.id("private"), person)
-        assert members.people(bob) == sorted(team.role(name) for name in ("anna", "bob", "boss", "carl", "dora"))
+                anna.team.unshare(team.id("private"), person)
+        assert bob.team.people() == sorted(team.role(name) for name in ("anna", "bob", "boss", "carl", "dora"))
 
 
 def test_dismissed_member_loses_all_shares(team: Team) -> None:
@@ -241,7 +241,7 @@ def test_sessions_of_a_dismissed_member_are_handed_over(team: Team) -> None:
     assert admin.hand_over(where, fred, bob) == 0
     with closing(team.store("bob")) as store, closing(team.store("carl")) as carl:
         assert store.state(team.id("left")) is not None
-        kept = set(members.shares(store, team.id("left"))) - {ShareGrant(team.role("dora"), writes=False)}
+        kept = set(store.team.shares(team.id("left"))) - {ShareGrant(team.role("dora"), writes=False)}
         assert kept == {ShareGrant(team.role("carl"), writes=True)}
         assert put(carl, team.id("left"), note("still")) + put(store, team.id("left"), note("mine now"))
         assert {damage.check for damage in store.check()} <= {"aside"}

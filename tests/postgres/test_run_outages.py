@@ -94,7 +94,10 @@ def test_result_is_recorded_later_when_the_server_stops_during_the_command(tmp_p
         go.touch()
         output = process.communicate(timeout=TIMEOUT)[1]
         assert process.returncode == 3
-        assert "the server is away: the result of run-1 is kept here, and recorded when it is back" in output
+        assert (
+            "the server cannot be reached: the result of run-1 is stored here, and recorded once the server is back"
+            in output
+        )
         assert len(output.splitlines()) == 1
         assert machine.waiting() == 1
         ended = int(time.time() * 1000)

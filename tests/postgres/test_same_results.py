@@ -25,7 +25,7 @@ from holdfast.machine.wall import BUILD_DATE, Wall
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import ANNA, BEN, DAY, Ticks, draft, put, started
 from holdfast.store.interface import Damage, Store
-from holdfast.store.postgres import PostgresStore, members
+from holdfast.store.postgres import PostgresStore
 from holdfast.store.postgres import admin as postgres_admin
 from holdfast.store.sqlite import SqliteStore
 from tests.postgres import store_histories
@@ -229,7 +229,7 @@ def test_repair_by_a_writer_reports_damage_that_only_the_owner_can_repair(team: 
             PostgresAddress(some.served.url.replace(team.person, "postgres")), "admit"
         ) as line:
             postgres_admin.admit_to_vault(line, postgres_admin.make_vault(line, vault), ben)
-        members.share(some.served, SESSION, ben, writes=True)
+        some.served.team.share(SESSION, ben, writes=True)
         url = some.served.url.replace(f"{team.person}@", f"{ben}@", 1)
         bens = PostgresStore(PostgresAddress(url), writer=lambda: BEN, wall=Ticks(), installation=lambda _: "ben")
         with closing(bens):

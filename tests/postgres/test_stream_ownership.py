@@ -19,7 +19,7 @@ from holdfast.core.events import EventErased
 from holdfast.sessions import ownership
 from holdfast.sessions.ownership import own_test
 from holdfast.store.conformance import Ticks, note, put
-from holdfast.store.postgres import PostgresStore, admin, members
+from holdfast.store.postgres import PostgresStore, admin
 from holdfast.store.postgres.pipeline import encode_text
 from tests.postgres.machines import Machine
 from tests.postgres.team_of_people import REFUSED, Team, team
@@ -153,7 +153,7 @@ def test_session_of_another_member_under_this_devices_writer_id_is_not_trusted(
                       data=b'{"agent":"claude","id":"talk"}', **facts)  # fmt: skip
         with shared.bob.transaction() as transaction:
             transaction.receive([start, linked])
-        members.share(shared.bob, session, shared.team.role("anna"), writes=True)
+        shared.bob.team.share(session, shared.team.role("anna"), writes=True)
         state = keeper.store().state(session)
         assert state is not None
         assert not own_test(keeper, session)(this)

@@ -233,7 +233,7 @@ def test_run_finishes_its_command_when_the_server_disconnects(
     thread.join()
     output = capfd.readouterr()
     assert output.out == "done\n"
-    assert "the server is away: the result of run-1 is kept here" in output.err
+    assert "the server cannot be reached: the result of run-1 is stored here" in output.err
     assert main(["run", "--", "sh", "-c", "echo ran"]) == 7
     assert capfd.readouterr().out == ""
 

@@ -133,7 +133,7 @@ def test_administration_is_refused_for_members(team: Team) -> None:
     """The error does not mention rules and tables."""
     where = PostgresAddress(team.url())
     for attempt in (
-        lambda: admin.divide(where, 3),
+        lambda: admin.repartition(where, 3),
         lambda: admin.admit(where, "postgres"),
         lambda: admin.dismiss(where, team.person),
         lambda: admin.hand_over(where, "postgres", team.person),

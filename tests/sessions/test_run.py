@@ -365,7 +365,7 @@ def test_agent_aborted_between_attempts_is_not_retried(session: SessionHandle) -
         session.keeper, session.id, exits(9), categories={9: "transient"}, sleep=abort, announce=messages.append
     )
     assert (ran.code, agent_of(session, ran).status) == (9, "aborted")
-    assert "not tried again" in messages[-1]
+    assert "is not retried" in messages[-1]
 
 
 # ── the circuit ──────────────────────────────────────────────────────────────────────────────────────────

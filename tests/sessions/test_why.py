@@ -82,7 +82,7 @@ def test_amended_commit_belongs_to_the_conversation_of_the_first(shop: Workplace
     shop.stop()
     (one,) = why(shop, "HEAD").sessions
     assert (one.conversation, one.certainty) == ("talk-1", "certain")
-    assert f"made of {first[:12]} by an amend or a rebase" in one.because
+    assert f"made from {first[:12]} by an amend or a rebase" in one.because
     assert origins(shop, first) == [("Fix the cart", "talk-1", "certain")]
 
 

@@ -14,8 +14,11 @@ from holdfast.core.errors import Damaged, Invalid, Refused
 from holdfast.store.conformance import SESSION, Ticks, put, started
 from holdfast.store.sqlite import SqliteStore, schema
 from holdfast.store.sqlite import connection as opening
+from holdfast.store.tables import SessionSummary
 
 SECOND = "CREATE TABLE extra (x); INSERT INTO extra SELECT type FROM events; ALTER TABLE events ADD COLUMN more"
+
+KNOWN = len(schema.MIGRATIONS)
 
 
 @pytest.fixture
@@ -104,7 +107,9 @@ def test_newer_store_is_refused_with_both_versions_and_a_hint(path: str) -> None
     """Not a byte changes."""
     make_newer(path)
     before = Path(path).read_bytes()
-    with pytest.raises(Refused, match=r"newer Holdfast \(version 3; this program knows 2\)") as caught:
+    with pytest.raises(
+        Refused, match=rf"newer Holdfast \(version {KNOWN + 1}; this program knows {KNOWN}\)"
+    ) as caught:
         opening.connect(path)
     assert caught.value.exit_code == 1
     assert caught.value.hint is not None
@@ -121,14 +126,14 @@ def test_newer_store_is_refused_on_read_only_media(path: str, media: str) -> Non
 
 
 @pytest.mark.parametrize("media", ["file", "read only"])
-@pytest.mark.parametrize("version", [-2, 0, 1, 3, 66, 258, 1 << 30])
+@pytest.mark.parametrize("version", [-2, 0, 1, KNOWN + 1, 66, 258, 1 << 30])
 def test_version_that_contradicts_the_tables_is_damage(path: str, version: int, media: str) -> None:
     """A flipped bit in the header's version is not taken for a newer or older store."""
     connection = apsw.Connection(path)
     connection.pragma("user_version", version)
     connection.close()
     before = Path(path).read_bytes()
-    with pytest.raises(Damaged, match=f"gives version {version}, its tables are those of version 2"):
+    with pytest.raises(Damaged, match=f"gives version {version}, its tables are those of version {KNOWN}"):
         opening._open_for_reading(path) if media == "read only" else opening.connect(path)
     assert Path(path).read_bytes() == before
 
@@ -138,6 +143,17 @@ def test_every_migration_changes_the_tables() -> None:
     versions = list(schema.due_tables())
     assert len(versions) == len(schema.MIGRATIONS) + 1
     assert all(entry != other for number, entry in enumerate(versions) for other in versions[:number])
+
+
+def test_tables_have_a_column_for_each_field_of_the_summary(path: str) -> None:
+    """What listings show is declared once."""
+    connection = apsw.Connection(path)
+    columns = [str(row[1]) for row in connection.execute("PRAGMA table_info(sessions)")]
+    connection.close()
+    assert columns == ["ref", "id", "version", *SessionSummary._fields], (
+        "a field of SessionSummary in store/tables.py needs a migration of each store: store/sqlite/schema.py,"
+        " store/postgres/sql"
+    )
 
 
 def test_foreign_database_is_refused(tmp_path: Path) -> None:

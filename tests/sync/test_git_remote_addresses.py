@@ -162,7 +162,7 @@ def test_http_credentials_come_from_a_helper(
     host, server = http_server
     server.password = "right-one"
     for user in ("", "anna:wrong-one@"):
-        with pytest.raises(Failed, match="does not let you in") as error:
+        with pytest.raises(Failed, match="denied access") as error:
             GitRemote.open(f"git:http://{user}{host}/r.git", str(tmp_path / "s"), create=True)
         assert "wrong-one" not in f"{error.value.message} {error.value.hint}"
     settings.write_text("[credential]\nhelper = \"!printf 'username=anna\\\\npassword=right-one\\\\n' #\"\n")

@@ -312,7 +312,7 @@ def test_keyring_contains_the_secrets(home: str, memory_keyring: MemoryKeyring) 
 def test_locked_keyring_is_reported(home: str, memory_keyring: MemoryKeyring) -> None:
     """Nothing is created or replaced; once unlocked it works."""
     memory_keyring.locked = True
-    with pytest.raises(Failed, match="did not take") as caught:
+    with pytest.raises(Failed, match="rejected the keys") as caught:
         key_files.create(home, name="laptop", place="keyring")
     assert "private file" in str(caught.value.hint)
     assert key_files.load(home) is None
@@ -340,7 +340,7 @@ def test_missing_keyring_secrets_are_reported(home: str, memory_keyring: MemoryK
     memory_keyring.kept[account] = json.dumps(
         {"seed": base64.b64encode(other.seed).decode(), "identity": other.identity}
     )
-    with pytest.raises(Damaged, match="do not belong"):
+    with pytest.raises(Damaged, match="do not match"):
         key_files.load(home)
     memory_keyring.kept[account] = whole
     assert key_files.load(home) is not None

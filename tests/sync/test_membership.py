@@ -40,7 +40,7 @@ def test_admission_is_refused_without_admin_rights() -> None:
     acts.admit("ann", "bob", admin=False)
     own = acts.admit("bob", "eve")
     assert acts.names() == {"ann", "bob"}
-    assert reasons(acts) == {own: "its author was not entitled to it"}
+    assert reasons(acts) == {own: "its author may not make this change"}
     assert own not in acts.evaluate().tips
 
 
@@ -154,7 +154,7 @@ def test_second_founding_has_no_effect() -> None:
     members = read(acts.founding.payload)
     assert members is not None
     own = acts.put(sign(keys_of("ann"), msgspec.structs.replace(members, vault=acts.vault, parents=(acts.vault,))))
-    assert reasons(acts) == {own: "a vault is founded once"}
+    assert reasons(acts) == {own: "a vault can be founded only once"}
 
 
 def _later(acts: Acts, by: str) -> str:

@@ -199,7 +199,7 @@ def test_weak_or_broken_recipient_is_refused_before_encrypting() -> None:
     for recipient in (age.recipient(bytes(32)), "age1qqq", "nobody"):
         with pytest.raises(Invalid):
             wrap(recipient, FULL)
-        with pytest.raises(Invalid, match="nothing can be sealed"):
+        with pytest.raises(Invalid, match="nothing can be encrypted"):
             age.encrypt(recipient, b"a letter")
 
 

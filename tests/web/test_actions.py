@@ -195,7 +195,7 @@ def test_edit_records_only_changed_fields(ui: OpenDashboard) -> None:
     assert ui.session_document(session).progress == 0.95
     shown = ui.open_dialog("edit")
     shown.get_by_role("button", name="Change").click()
-    ui.expect_dialog_error("nothing was given to change")
+    ui.expect_dialog_error("there is nothing to change")
 
 
 def test_edit_does_not_overwrite_a_concurrent_change(ui: OpenDashboard) -> None:
@@ -351,5 +351,5 @@ def test_everything_works_without_scripts(ui: OpenDashboard, browser: Browser) -
     page.get_by_role("button", name="Edit…").click()
     page.get_by_role("button", name="Change").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("That did not work")
-    expect(page.get_by_text("nothing was given to change")).to_be_visible()
+    expect(page.get_by_text("there is nothing to change")).to_be_visible()
     context.close()

@@ -147,7 +147,7 @@ def test_night_is_folded_so_that_work_stays_visible() -> None:
     assert axis.folds == [(night.since, night.until)]
     assert axis.x(START + HOUR) > 45
     assert axis.x(START + 15 * HOUR) < 55
-    assert "in which nothing happened" in strip.chart([night], axis, lambda _: timedelta())
+    assert "without activity" in strip.chart([night], axis, lambda _: timedelta())
 
 
 def test_night_with_a_working_agent_is_not_folded() -> None:

@@ -152,7 +152,7 @@ def test_session_page_and_dialogs_escape_texts(hostile_dashboard: HostileDashboa
 def _send_back(hostile_dashboard: HostileDashboard, words: str) -> None:
     expect(hostile_dashboard.page.get_by_label("Goal")).to_have_value(wording.visible(words, lines=True))
     hostile_dashboard.page.get_by_role("button", name="Change").click()
-    expect(hostile_dashboard.page.locator("dialog[open] [role=alert]")).to_contain_text("nothing was given to change")
+    expect(hostile_dashboard.page.locator("dialog[open] [role=alert]")).to_contain_text("there is nothing to change")
     hostile_dashboard.page_errors[:] = [line for line in hostile_dashboard.page_errors if "status of 400" not in line]
 
 

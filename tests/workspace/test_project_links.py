@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.conversations.adapters.index import CONNECTABLE, MCP_ONLY
+from holdfast.conversations.adapters.index import CONNECTABLE
 from holdfast.conversations.connect import detect
+from holdfast.core.agent_programs import MCP_ONLY
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.formats import export
 from holdfast.formats.mirror.layouts import LAYOUTS

@@ -49,15 +49,14 @@ class Call:
         from holdfast.keeper.keeper import Keeper
 
         options = self.parsed.globals
-        keeper = Keeper.open(
+        return Keeper.open(
             options.project or ".",
             home=home(self.environ),
             store=self.store,
             actor=self.environ.get("HOLDFAST_ACTOR") or None,
+            environ=self.environ,
+            collect_mode="once",
         )
-        keeper.collect_mode = "once"
-        keeper.environ = self.environ
-        return keeper
 
     @property
     def store(self) -> str | None:
@@ -154,9 +153,9 @@ class Call:
     ) -> None:
         """Print a result: one JSON document, or text for a person. `error`: what else failed, for programs."""
         if self.json and error is not None:
-            from holdfast.cli.errors import encode_anything, error_json
+            from holdfast.cli.errors import encode_lossy, error_json
 
-            write_output(encode_anything({"holdfast": VERSION, **document, "error": error_json(error, self)}))
+            write_output(encode_lossy({"holdfast": VERSION, **document, "error": error_json(error, self)}))
             return
         if self.json:
             write_output(encode({"holdfast": VERSION, **document}))

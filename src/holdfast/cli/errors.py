@@ -56,7 +56,7 @@ def _log_unexpected(error: Exception, call: Call | None) -> str | None:
 
 def report_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
     if json:
-        document = encode_anything({"holdfast": VERSION, "error": error_json(error, call)})
+        document = encode_lossy({"holdfast": VERSION, "error": error_json(error, call)})
         if "run" in (_operation(call), error.operation):  # whose standard output is the command's alone
             sys.stderr.write(document)
         else:
@@ -80,7 +80,7 @@ def error_json(error: HoldfastError, call: Call | None) -> dict[str, object]:
     return error_document(error, _operation(call), Wall().now())
 
 
-def encode_anything(document: dict[str, object]) -> str:
+def encode_lossy(document: dict[str, object]) -> str:
     """Bytes that are no UTF-8 (a file name, say) must not stop the report of an error."""
     try:
         return encode(document)

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # not at run time: hooks must start fast
     from typing import Final, TextIO
 
-    from holdfast.conversations.adapters.base import Reply
+    from holdfast.conversations.adapters.base import Occasion, Reply
 
 BLOCKED: Final = 86  # for the hook script, which makes 2 of it: Python itself ends with 2 when it is broken
 OWN_WORDS: Final = ("drain", "status", "tell", "trailer", "unkept")  # in place of an agent's name
@@ -22,15 +22,6 @@ TIME_LIMIT_SECONDS: Final = 0.9  # no agent waits longer
 _MAX_PAYLOAD: Final = 64 * 1024 * 1024
 _CHUNK: Final = 1024 * 1024
 _TOO_LARGE: Final = "dropped a payload from {!a}: it was larger than 64 MiB"
-# Words in every payload that may be answered. Cheaper than reading JSON; a false alarm costs only time.
-_ASKING: Final = (
-    b'"SessionStart"', b'"UserPromptSubmit"', b'"PreCompact"', b'"BeforeAgent"', b'"PreCompress"', b'"TaskStart"',
-    b'"TaskResume"', b'"sessionStart"', b'"beforeSubmitPrompt"', b'"preCompact"', b'"chat.message"',
-    b'"session.created"', b'"session.resumed"', b'"session.compacting"',
-)  # fmt: skip
-_PROMPTS: Final = (
-    b'"UserPromptSubmit"', b'"BeforeAgent"', b'"beforeSubmitPrompt"', b'"chat.message"'
-)  # fmt: skip
 _CONVERSATION_FIELDS: Final = ("session_id", "conversation_id", "sessionId", "taskId")
 
 
@@ -104,7 +95,7 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
     path = spool.add_payload(
         home, agent or "unknown", source or "hand", pid, payload, store=without_password(store)
     )  # fmt: skip
-    if not answer or not any(word in payload for word in _ASKING):
+    if not answer or not _may_be(payload, ("start", "prompt", "compact")):
         return 0
     if server_outage.is_away(home, store) or _needs_no_answer(home, agent, payload):
         # A process in the background has time to wait for a slow server.
@@ -122,12 +113,19 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
     return BLOCKED if reply.code else 0
 
 
+def _may_be(payload: bytes, occasions: tuple[Occasion, ...]) -> bool:
+    """Whether a payload has the name of such an event. Cheaper than reading JSON; a false alarm costs only time."""
+    from holdfast.core.agent_programs import asking_events
+
+    return any(f'"{event}"'.encode() in payload for event, occasion in asking_events() if occasion in occasions)
+
+
 def _needs_no_answer(home: str, agent: str, payload: bytes) -> bool:
     """Whether this is a prompt that needs no answer, as nearly all are, by the cached status of its session.
 
     This saves loading everything else; another process drains the spool.
     """
-    if any(word in payload for word in _ASKING if word not in _PROMPTS):
+    if _may_be(payload, ("start", "compact")):
         return False
     import json
 

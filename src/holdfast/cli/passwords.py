@@ -62,13 +62,13 @@ def _without_password(argument: str) -> str:
     if match is None:
         return argument
     from holdfast.core.errors import Invalid
-    from holdfast.store.address import PostgresAddress, address
+    from holdfast.store.address import address
 
     try:
         parsed = address(match[2])
     except Invalid:
         return argument  # opening the store reports it, without repeating it
-    if not isinstance(parsed, PostgresAddress) or not parsed.hides:
+    if not parsed.hides:
         return argument
     _removed[parsed.url] = parsed.secret
     return (match[1] or "") + parsed.url

@@ -1,4 +1,4 @@
-"""A session for the eye: the pieces that `status`, `show` and the lists share.
+"""Parts of a session's screen that `status`, `show` and the lists share.
 
 Quiet by design: aligned, no boxes, colour only where something needs attention, and a word next to every mark.
 """

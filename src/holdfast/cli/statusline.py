@@ -13,6 +13,7 @@ import sys
 from holdfast.cli.home_location import without_password
 from holdfast.cli.paint import Paint
 from holdfast.conversations import status_cache
+from holdfast.core.agent_programs import with_status_line
 from holdfast.machine.wall import Wall
 from holdfast.workspace import server_outage, spool
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from holdfast.cli.paint import Painted
     from holdfast.conversations.status_cache import Fields
 
-_AGENTS: Final = ("claude",)  # those that have a status line
 _MAX_ID_LENGTH: Final = 200  # characters: what is longer is not a conversation's
 _MAX_PAYLOAD: Final = 4 * 1024 * 1024
 _MAX_AGE: Final = 10 * 60_000  # ms: if an update of the cache was missed, the line is wrong no longer than this
@@ -38,7 +38,7 @@ def show(home: str, agent: str) -> int:
     """Print the line for the payload on standard input. Always 0: an agent could not act on an error."""
     raw = _input()
     payload = _object(raw)
-    if payload is None or agent not in _AGENTS:
+    if payload is None or agent not in with_status_line():
         return 0
     now = Wall().now()
     name = _conversation(agent, payload)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from holdfast.cli.declaration import Argument, Command, Option
+from holdfast.core.agent_programs import AGENT_PROGRAMS, MCP_ONLY, with_status_line
 
 SESSIONS, WORK, HISTORY, FORMATS, AGENTS = "Sessions", "Work", "History and reports", "Formats", "Agents"
 CONVERSATIONS, DEVICES, SETUP = "Conversations", "Devices and people", "Setup and maintenance"
 MODES = ("debug", "default", "optimize", "release")
 CATEGORIES = ("transient", "resource", "configuration", "logical", "permanent")
 FORMAT_NAMES = ("orchestrator", "timer", "contract", "craft")
-AGENT_NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "cursor", "goose", "cline")
+AGENT_NAMES = tuple(AGENT_PROGRAMS)
 STATUSES = ("created", "in_progress", "paused", "completed", "error", "aborted")
 
 
@@ -20,9 +21,7 @@ _OUTCOME = Option(("--outcome",), "the outcome")
 _FORMAT = Argument("format", "which of the four formats", choices=FORMAT_NAMES)
 _OUT = Option(("-o", "--out"), "where to write it (default: standard output)", kind="path", metavar="OUT")
 _PROGRAM = Argument("agent", "which agent", choices=AGENT_NAMES)
-_PROGRAMS = Argument(
-    "agents", "which agents", many=True, choices=(*AGENT_NAMES, "claude-desktop", "git"), metavar="AGENT"
-)
+_PROGRAMS = Argument("agents", "which agents", many=True, choices=(*AGENT_NAMES, *MCP_ONLY, "git"), metavar="AGENT")
 _SCOPE = Option(("--scope",), "for all your projects, or for this project only", choices=("user", "project"))
 _REMOTE = Option(("--remote",), "only this remote", metavar="NAME")
 _PERSON = Argument("person", "their role on the server")
@@ -191,7 +190,7 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--limit",), "how many", kind="int"),
         Option(("--search",), "words to search for", metavar="TEXT"),
         Option(("--status",), "only sessions with this status", choices=STATUSES),
-        Option(("--since",), "not older than this", kind="date"),
+        Option(("--since",), "no older than this", kind="date"),
         Option(("--all-projects",), "sessions of all projects", kind="flag"),
     ), "history:history", group=HISTORY),
     Command("show", "show everything about a session", (_ID,), "views:show", group=HISTORY),
@@ -222,7 +221,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("unarchive", "take a session out of the archive", (Argument("id", _ID.help),), "history:unarchive",
             group=HISTORY, writes=True),
     Command("delete", "delete a session permanently", (
-        Argument("id", _ID.help), Option(("--confirm",), "delete without being asked", kind="flag"),
+        Argument("id", _ID.help), Option(("--confirm",), "delete without asking", kind="flag"),
         Option(("--force",), "even if it is unfinished", kind="flag"),
     ), "history:delete", group=HISTORY, writes=True),
     # ── Conversations ────────────────────────────────────────────────────────────────────────────────────
@@ -305,12 +304,12 @@ COMMANDS: tuple[Command, ...] = (
             "conversations:hook",
             group=AGENTS),
     Command("statusline", "print the status line that an agent shows", (
-        Argument("agent", "which agent", choices=("claude",)),
+        Argument("agent", "which agent", choices=with_status_line()),
     ), "conversations:statusline", group=AGENTS),
     Command("backfill", "add past conversations of agents to the history", (
         Argument("agents", "which agents (default: all)", required=False, many=True, choices=AGENT_NAMES,
                  metavar="AGENT"),
-        Option(("--since",), "not older than this", kind="date"),
+        Option(("--since",), "no older than this", kind="date"),
     ), "conversations:backfill", group=AGENTS),
     # ── Devices and people ───────────────────────────────────────────────────────────────────────────────
     Command("device", "manage this device and those it syncs with", group=DEVICES, verbs=(
@@ -328,7 +327,7 @@ COMMANDS: tuple[Command, ...] = (
         Command("admit", "accept what a removed device wrote and nobody has accepted yet", (
             Argument("name", "its name or fingerprint"),
         ), "devices:device_admit", writes=True),
-        Command("recovery-code", "make a recovery code, for the day when all devices are lost", (_REMOTE,),
+        Command("recovery-code", "make a recovery code, in case all devices are lost", (_REMOTE,),
                 "devices:device_recovery_code", writes=True),
     )),
     Command("remote", "manage remotes: the places through which devices sync", group=DEVICES, verbs=(

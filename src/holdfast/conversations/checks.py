@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from holdfast.conversations.connect.mcp_entry import NAME, by_hand, call_of
-from holdfast.conversations.ingest.drain import waiting_elsewhere
+from holdfast.conversations.ingest.drain import payloads_for_other_stores
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import DAY, HOUR, format_time
 from holdfast.core.wording import count, one_line
@@ -190,7 +190,7 @@ def _callers(
 
 def _has_only_manual_server(setup: AgentSetup) -> bool:
     """Whether it has nothing but a server that a person entered."""
-    from holdfast.conversations.adapters.index import MCP_ONLY
+    from holdfast.core.agent_programs import MCP_ONLY
 
     return setup.name in MCP_ONLY and setup.server is not None and setup.server.by_hand is not None
 
@@ -243,7 +243,7 @@ def _check_server(ws: Workspace, setups: list[AgentSetup]) -> Check | None:
 
 
 def _connected(names: set[str]) -> Check:
-    from holdfast.conversations.adapters.index import MCP_ONLY
+    from holdfast.core.agent_programs import MCP_ONLY
 
     hooked, served = sorted(names - set(MCP_ONLY)), sorted(names & set(MCP_ONLY))
     details = [f"connected: {', '.join(hooked)}"] if hooked else []
@@ -263,7 +263,7 @@ def check_spool(ws: Workspace, _: Store | None) -> Check:
         place = os.path.join(place, spool.UNREAD)
         return Check("spool", "warning", f"{count(len(unread), 'payload')} of agents could not be understood",
                      f"Please report what is in {place}, then delete it.")  # fmt: skip
-    others = waiting_elsewhere(ws)
+    others = payloads_for_other_stores(ws)
     elsewhere = {entry.name for entries in others.values() for entry in entries}
     entries = [entry for entry in spool.list_entries(home) if entry.name not in elsewhere]
     old = [entry for entry in entries if ws.now() - entry.at // 1_000_000 > HOUR]
@@ -300,7 +300,9 @@ def check_hook_errors(ws: Workspace, _: Store | None) -> Check:
     outages = [line for line in lines if server_outage.is_outage_message(str(line.get("message", "")))]
     lines = [line for line in lines if line not in outages]
     if not lines:
-        return Check("capture", "ok", f"payloads were kept while the server was away ({_describe(outages[-1])})")
+        return Check(
+            "capture", "ok", f"payloads were kept while the server could not be reached ({_describe(outages[-1])})"
+        )
     shown = "; ".join(_describe(line) for line in lines[-_MAX_SHOWN:])
     more = f" (the last of {len(lines):,})" if len(lines) > _MAX_SHOWN else ""
     path = os.path.join(ws.home.path, error_log.NAME)

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from holdfast.conversations.adapters.base import Adapter, HookAnswer, HookEvent, Payload, Reply
 from holdfast.conversations.adapters.fields import is_private
-from holdfast.conversations.adapters.index import NAMES
+from holdfast.core.agent_programs import AGENT_PROGRAMS
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.core.failures import CATEGORIES
@@ -94,12 +94,17 @@ class AgentConformance:
     agent: ClassVar[Adapter]
     samples: ClassVar[Sequence[Sample]]
 
+    @property
+    def asking(self) -> frozenset[str]:
+        """The events that may be answered."""
+        return frozenset(AGENT_PROGRAMS[self.agent.name].occasions)
+
     # ── samples ──────────────────────────────────────────────────────────────────────────────────────────
 
     def test_samples_cover_answered_events(self) -> None:
         """There is a sample of each event that is answered, and of at least one that is not."""
-        assert self.agent.asking <= {sample.event for sample in self.samples}
-        assert len({sample.event for sample in self.samples}) > len(self.agent.asking)
+        assert self.asking <= {sample.event for sample in self.samples}
+        assert len({sample.event for sample in self.samples}) > len(self.asking)
 
     def test_samples_give_expected_signals(self) -> None:
         """A sample belongs to one conversation, has the program's own name of the event, and gives its signals."""
@@ -135,7 +140,7 @@ class AgentConformance:
     def test_occasions_are_answered_events(self) -> None:
         """Only events that may be answered are occasions."""
         for event in self._events():
-            assert event.occasion is None or event.event in self.agent.asking
+            assert event.occasion is None or event.event in self.asking
 
     # ── hostile input ────────────────────────────────────────────────────────────────────────────────────
 
@@ -221,7 +226,7 @@ class AgentConformance:
 
     def test_empty_answer_prints_nothing(self) -> None:
         """An empty answer prints nothing and exits with 0, for any event."""
-        for event in [*self.agent.asking, *(sample.event for sample in self.samples), "EventOfTheYear2040", ""]:
+        for event in [*self.asking, *(sample.event for sample in self.samples), "EventOfTheYear2040", ""]:
             reply = self.agent.reply(HookAnswer(), event)
             assert (reply.stderr, reply.code) == ("", 0)
             assert reply.stdout.strip() in ("", "{}")
@@ -229,7 +234,7 @@ class AgentConformance:
     def test_other_events_are_not_answered(self) -> None:
         """Events that cannot be answered get no answer."""
         for sample in self.samples:
-            if sample.event not in self.agent.asking:
+            if sample.event not in self.asking:
                 reply = self.agent.reply(HookAnswer(context="facts", say="a word", notify=True), sample.event)
                 assert reply.stdout.strip() in ("", "{}"), sample.event
 
@@ -243,7 +248,7 @@ class AgentConformance:
 
     def test_long_answers_are_cut(self) -> None:
         """However long the answer is, and whatever characters it has, it fits and can be read."""
-        for event in self.agent.asking:
+        for event in self.asking:
             for letter in ("word\n", '"\\', "🙂", "{"):
                 long = letter * 100_000
                 for answer in (HookAnswer(context=long), HookAnswer(context=long, say=long, notify=True, block=long)):
@@ -254,7 +259,7 @@ class AgentConformance:
     def test_terminals_are_safe(self, context: str, say: str, notify: bool) -> None:
         """Control characters of recorded text never reach a terminal."""
         hidden = f"\x1b]0;x\x07{context}\x9b2J"
-        for event in self.agent.asking:
+        for event in self.asking:
             self._check_reply(self.agent.reply(HookAnswer(context=hidden, say=say + hidden, notify=notify), event))
             self._check_reply(self.agent.reply(HookAnswer(block=hidden, say=hidden, notify=notify), event))
 
@@ -272,7 +277,7 @@ class AgentConformance:
             self._check_event(event)
 
     def _check_event(self, event: HookEvent) -> None:
-        assert event.agent in NAMES
+        assert event.agent in AGENT_PROGRAMS
         assert 0 < len(event.conversation) <= 200
         assert event.conversation.isprintable()
         assert type(event.event) is str

@@ -14,6 +14,7 @@ from msgspec.structs import astuple
 
 from holdfast.conversations import status_cache
 from holdfast.core import view
+from holdfast.core.agent_programs import AGENT_PROGRAMS
 from holdfast.machine.process import ProcessIdentity, ancestors
 from holdfast.sessions import ownership
 from holdfast.sessions.work_trees import open_sessions
@@ -65,12 +66,11 @@ class Ingest(Follower):
             return
         from shutil import which
 
-        from holdfast.conversations.adapters.index import NAMES, load_adapter
         from holdfast.conversations.connect.agent_settings import settings_of
 
         path = ws.agent_dirs.environ.get("PATH", "")
-        for name in sorted({native.agent for native in state.native.values()} & {*NAMES}):
-            title, programs = load_adapter(name).title, settings_of(name).programs
+        for name in sorted({native.agent for native in state.native.values()} & {*AGENT_PROGRAMS}):
+            title, programs = AGENT_PROGRAMS[name].title, settings_of(name).programs
             if not any(which(program, path=path) for program in programs):
                 yield ResumeDifference(
                     "program", f"{title} is not installed here; a conversation of the session used it",
@@ -97,14 +97,13 @@ class StatusCache(Follower):
 # ── the conversation a command runs in ─────────────────────────────────────────────────────────────────
 
 
-_NAMED: Final = {"CLAUDE_CODE_SESSION_ID": "claude", "CODEX_THREAD_ID": "codex"}
 _MAX_ID_LENGTH: Final = 200
 
 
 def running_conversation(ws: Workspace) -> str | None:
     """The conversation that this process runs in, as `agent:id`, if hooks report it; else None."""
-    for variable, agent in _NAMED.items():
-        conversation = ws.environ.get(variable, "")
+    for agent, program in AGENT_PROGRAMS.items():
+        conversation = "" if program.variable is None else ws.environ.get(program.variable, "")
         if 0 < len(conversation) <= _MAX_ID_LENGTH and _reports(ws, view.native_name(agent, conversation), agent):
             return view.native_name(agent, conversation)
     open_here = open_sessions(ws)

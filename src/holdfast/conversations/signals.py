@@ -151,7 +151,7 @@ class Waits(Signal, frozen=True, kw_only=True):
 
 
 class Limited(Signal, frozen=True, kw_only=True):
-    """The usage limit of the account is reached; work goes on when it is lifted."""
+    """The usage limit of the account is reached; work continues when it is lifted."""
 
     reason: str
 

@@ -19,7 +19,6 @@ from holdfast.core.events import (
     AgentRetried,
     AgentStarted,
     AgentTimedOut,
-    EventData,
 )
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.registers import add_contradiction, current_write, write_status
@@ -27,11 +26,6 @@ from holdfast.core.state import AgentFailure, AgentRun, AgentState, State, Write
 
 FAILED = frozenset({"error", "timeout", "interrupted"})
 _ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
-CREATES = (AgentStarted,)
-CHANGES = (
-    AgentProgressed, AgentCompleted, AgentFailed, AgentTimedOut, AgentRetried,
-    AgentPaused, AgentResumed, AgentAborted, AgentInterrupted, AgentEdited,
-)  # fmt: skip
 
 
 def find(state: State, agent_id: str, ref: str | None = None) -> AgentState | None:
@@ -86,8 +80,7 @@ def _concluded_at(agent: AgentState) -> int:
     return agent.touched_at if current is None else current.at
 
 
-def apply_started(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, AgentStarted)
+def apply_started(state: State, event: Event, data: AgentStarted) -> None:
     existing = find(state, data.id)
     made = Write(data.task or data.type, event.writer, event.seq, event.hash, event.at)
     if existing is not None:
@@ -105,8 +98,7 @@ def apply_started(state: State, event: Event, data: EventData) -> None:
     state.agent_refs.setdefault(agent.id, []).append(agent.ref)
 
 
-def apply_change(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, AgentEvent)
+def apply_change(state: State, event: Event, data: AgentEvent) -> None:
     agent = find(state, data.id, data.ref)
     if agent is None:
         state.not_applied += 1

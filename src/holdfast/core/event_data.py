@@ -16,6 +16,9 @@ from holdfast.core.decode import decodable
 from holdfast.core.envelope import Event
 from holdfast.core.events import EVENT_TYPES, EventData, EventErased
 
+# The types that erase data of other events.
+ERASING = frozenset({"event.erased", "session.deleted"})
+
 _decoders: dict[str, msgspec.json.Decoder[EventData]] = {}
 
 

@@ -30,8 +30,18 @@ class EventType(NamedTuple):
     data: type[EventData]
     # Whether it counts as a sign of activity for work time.
     is_activity: bool
+    # Whether it causes a sync by itself. Measurements and bookkeeping do not: they are sent with later events.
+    syncs: bool
+    # Whether the work's position in git is recorded before it: others may continue from there.
+    with_position: bool
+    # Whether it may be recorded in a session that has ended.
+    after_end: bool
     # The fields whose text is searched.
     searched_fields: tuple[str, ...]
+    # Free text: checked, and scanned for secrets before it is stored. Ids, paths and hashes are not in it.
+    text_fields: tuple[str, ...]
+    # Values of documents, which were scanned as a whole when they were read: scanned again before they are sent.
+    document_fields: tuple[str, ...]
 
 
 EVENT_TYPES: dict[str, EventType] = {}
@@ -41,39 +51,28 @@ TYPE_OF: dict[type[EventData], EventType] = {}
 # before they leave the device.
 SECRET_RULES = 1
 
-# Free text: scanned for secrets before it is stored. Ids, paths and hashes are not in it.
-FREE_TEXT = frozenset(
-    [
-        "goal",
-        "summary",
-        "scope",
-        "task",
-        "feature",
-        "text",
-        "reason",
-        "message",
-        "chosen",
-        "context",
-        "options",
-        "why",
-        "outcome",
-        "tags",
-        "name",
-        "command",
-        "phase",
-        "value",
-        "for_",
-    ]
-)
-
 _D = TypeVar("_D", bound=type[EventData])
 
 
-def _event(name: str, *, is_activity: bool = True, searched: str = "", version: int = 1) -> Callable[[_D], _D]:
+def _event(
+    name: str,
+    *,
+    version: int = 1,
+    is_activity: bool = True,
+    syncs: bool = True,
+    with_position: bool = False,
+    after_end: bool = False,
+    searched: str = "",
+    text: str = "",
+    documents: str = "",
+) -> Callable[[_D], _D]:
+    """Declare an event type. `searched`, `text` and `documents` are names of fields, in the order of the fields."""
+
     def register(data: _D) -> _D:
-        kind = EventType(name, version, data, is_activity, tuple(searched.split()))
-        EVENT_TYPES[name] = kind
-        TYPE_OF[data] = kind
+        EVENT_TYPES[name] = TYPE_OF[data] = EventType(
+            name, version, data, is_activity, syncs, with_position, after_end, tuple(searched.split()),
+            tuple(text.split()), tuple(documents.split()),
+        )  # fmt: skip
         return data
 
     return register
@@ -105,7 +104,7 @@ class TimerRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     timeout_90: SafeInteger = 90 * 60_000
 
 
-@_event("session.started", searched="goal task")
+@_event("session.started", searched="goal task", text="goal scope task feature tags")
 class SessionStarted(EventData, frozen=True, kw_only=True):
     """A session begins. `status` is `created` only for imports; `devices` are those that an import names.
 
@@ -132,7 +131,7 @@ class SessionStarted(EventData, frozen=True, kw_only=True):
     gathers: bool = True
 
 
-@_event("session.edited", searched="goal summary task")
+@_event("session.edited", searched="goal summary task", text="goal scope task feature summary tags")
 class SessionEdited(EventData, frozen=True, kw_only=True):
     """Facts about the session changed. Only the given fields change; tags are added.
 
@@ -153,26 +152,26 @@ class SessionEdited(EventData, frozen=True, kw_only=True):
     continues: str | None = None
 
 
-@_event("session.paused")
+@_event("session.paused", with_position=True, text="reason")
 class SessionPaused(EventData, frozen=True, kw_only=True):
     """The person paused the session; only `session.resumed` ends the pause."""
 
     reason: str | None = None
 
 
-@_event("session.resumed")
+@_event("session.resumed", with_position=True)
 class SessionResumed(EventData, frozen=True, kw_only=True):
-    """Work goes on in this work tree. Without `gathers`, conversations that begin there do not join the session."""
+    """Work continues in this work tree. Without `gathers`, conversations that begin there do not join the session."""
 
     gathers: bool = True
 
 
-@_event("session.saved")
+@_event("session.saved", with_position=True)
 class SessionSaved(EventData, frozen=True, kw_only=True):
     """The person asked to save everything. It was saved already: this is a mark in the log."""
 
 
-@_event("session.completed", searched="summary")
+@_event("session.completed", with_position=True, searched="summary", text="summary outcome reason")
 class SessionCompleted(EventData, frozen=True, kw_only=True):
     """The work is done. `outcome` is what happened to the session's branch: `kept` or `discarded`."""
 
@@ -181,7 +180,7 @@ class SessionCompleted(EventData, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-@_event("session.failed")
+@_event("session.failed", with_position=True, text="message")
 class SessionFailed(EventData, frozen=True, kw_only=True):
     """The work failed, and cannot go on until someone resumes the session."""
 
@@ -189,34 +188,34 @@ class SessionFailed(EventData, frozen=True, kw_only=True):
     category: str | None = None
 
 
-@_event("session.aborted")
+@_event("session.aborted", with_position=True, text="reason")
 class SessionAborted(EventData, frozen=True, kw_only=True):
     """The work was given up."""
 
     reason: str | None = None
 
 
-@_event("session.timed_out", is_activity=False)
+@_event("session.timed_out", is_activity=False, with_position=True)
 class SessionTimedOut(EventData, frozen=True, kw_only=True):
     """The working-time limit paused the session. Once per session."""
 
 
-@_event("session.archived", is_activity=False)
+@_event("session.archived", is_activity=False, after_end=True)
 class SessionArchived(EventData, frozen=True, kw_only=True):
     """The session is hidden from listings of current work."""
 
 
-@_event("session.unarchived", is_activity=False)
+@_event("session.unarchived", is_activity=False, after_end=True)
 class SessionUnarchived(EventData, frozen=True, kw_only=True):
     """The session is listed again."""
 
 
-@_event("session.deleted", is_activity=False)
+@_event("session.deleted", is_activity=False, after_end=True)
 class SessionDeleted(EventData, frozen=True, kw_only=True):
     """All data of the session is erased on every device; only the envelopes stay."""
 
 
-@_event("event.erased", is_activity=False)
+@_event("event.erased", is_activity=False, after_end=True)
 class EventErased(EventData, frozen=True, kw_only=True):
     """The data of these events is erased, for instance because it contained a secret.
 
@@ -227,14 +226,14 @@ class EventErased(EventData, frozen=True, kw_only=True):
     instead: dict[str, Json] = {}
 
 
-@_event("device.joined", is_activity=False)
+@_event("device.joined", is_activity=False, syncs=False, after_end=True)
 class DeviceJoined(EventData, frozen=True, kw_only=True):
     """The first event of a writer that did not start the session: the name of its device."""
 
     device: str
 
 
-@_event("alias.given", is_activity=False)
+@_event("alias.given", is_activity=False, syncs=False, after_end=True)
 class AliasGiven(EventData, frozen=True, kw_only=True):
     """The id of the session in one of the four formats."""
 
@@ -242,7 +241,7 @@ class AliasGiven(EventData, frozen=True, kw_only=True):
     id: str
 
 
-@_event("extra.kept", is_activity=False)
+@_event("extra.kept", is_activity=False, syncs=False, after_end=True, documents="value")
 class ExtraKept(EventData, frozen=True, kw_only=True):
     """A value that the model has no place for, kept for whoever wrote it. null removes it."""
 
@@ -260,7 +259,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     machine: str
 
 
-@_event("native.linked", is_activity=False)
+@_event("native.linked", is_activity=False, syncs=False, after_end=True)
 class NativeLinked(EventData, frozen=True, kw_only=True):
     """A conversation belongs to the session: the agent program's own id, its process, the command to reopen it."""
 
@@ -270,7 +269,7 @@ class NativeLinked(EventData, frozen=True, kw_only=True):
     process: Process | None = None
 
 
-@_event("native.closed", is_activity=False)
+@_event("native.closed", is_activity=False, after_end=True, text="reason")
 class NativeClosed(EventData, frozen=True, kw_only=True):
     """The agent program reported that the conversation was closed. A crash reports nothing; it may be reopened."""
 
@@ -279,7 +278,7 @@ class NativeClosed(EventData, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-@_event("native.moved", is_activity=False)
+@_event("native.moved", is_activity=False, after_end=True)
 class NativeMoved(EventData, frozen=True, kw_only=True):
     """The conversation belongs to another session from now on. What it recorded here stays here."""
 
@@ -288,7 +287,7 @@ class NativeMoved(EventData, frozen=True, kw_only=True):
     to: str
 
 
-@_event("conversation.updated", is_activity=False, searched="name")
+@_event("conversation.updated", is_activity=False, syncs=False, after_end=True, searched="name", text="name")
 class ConversationUpdated(EventData, frozen=True, kw_only=True):
     """Totals of a conversation from its transcript; the latest event counts. `name` is its title.
 
@@ -310,7 +309,7 @@ class ConversationUpdated(EventData, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
-@_event("ground.noted", is_activity=False)
+@_event("ground.noted", is_activity=False, syncs=False)
 class GitPositionNoted(EventData, frozen=True, kw_only=True):
     """The branch and commit of the work, recorded when they have changed, for whoever continues elsewhere.
 
@@ -324,19 +323,19 @@ class GitPositionNoted(EventData, frozen=True, kw_only=True):
 # ── Signs of activity, time ──────────────────────────────────────────────────────────────────────────────
 
 
-@_event("message.exchanged")
+@_event("message.exchanged", syncs=False)
 class MessageExchanged(EventData, frozen=True, kw_only=True):
     """A message of the person or an agent. Its text is not kept."""
 
     role: str = "user"
 
 
-@_event("note.added", searched="text")
+@_event("note.added", searched="text", text="text")
 class NoteAdded(EventData, frozen=True, kw_only=True):
     text: str
 
 
-@_event("away.recorded")
+@_event("away.recorded", after_end=True, text="reason")
 class AwayRecorded(EventData, frozen=True, kw_only=True):
     """A pause that nobody recorded at the time. Milliseconds since 1970.
 
@@ -351,7 +350,7 @@ class AwayRecorded(EventData, frozen=True, kw_only=True):
     activity: bool = True
 
 
-@_event("worked.recorded")
+@_event("worked.recorded", after_end=True, text="reason")
 class WorkedRecorded(EventData, frozen=True, kw_only=True):
     """Work that was counted as a pause: this span contains no pause. Milliseconds since 1970.
 
@@ -376,7 +375,7 @@ class WorkRecorded(EventData, frozen=True, kw_only=True):
     counted: bool = False
 
 
-@_event("error.noted", searched="message")
+@_event("error.noted", searched="message", text="message")
 class ErrorNoted(EventData, frozen=True, kw_only=True):
     """An error that changed no status."""
 
@@ -385,14 +384,14 @@ class ErrorNoted(EventData, frozen=True, kw_only=True):
     agent: str | None = None
 
 
-@_event("reminder.reached", is_activity=False)
+@_event("reminder.reached", is_activity=False, syncs=False)
 class ReminderReached(EventData, frozen=True, kw_only=True):
     """Working time crossed a line: `break_40`, `warning_60` or `timeout_90`. Later corrections do not revoke it."""
 
     line: str
 
 
-@_event("waiting.started")
+@_event("waiting.started", text="for_ text")
 class WaitingStarted(EventData, frozen=True, kw_only=True):
     """An agent waits for the person: `for` is what it needs (permission, input)."""
 
@@ -409,7 +408,7 @@ class WaitingEnded(EventData, frozen=True, kw_only=True):
 # ── Agents ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@_event("agent.started")
+@_event("agent.started", with_position=True, text="task")
 class AgentStarted(EventData, frozen=True, kw_only=True):
     """An agent begins. A `pending` one waits for its turn, and `agent.resumed` starts it.
 
@@ -439,19 +438,19 @@ class AgentProgressed(AgentEvent, frozen=True, kw_only=True):
     progress: float
 
 
-@_event("agent.completed", searched="summary")
+@_event("agent.completed", with_position=True, searched="summary", text="summary")
 class AgentCompleted(AgentEvent, frozen=True, kw_only=True):
     summary: str | None = None
     tokens: SafeInteger | None = None
 
 
-@_event("agent.failed")
+@_event("agent.failed", with_position=True, text="message")
 class AgentFailed(AgentEvent, frozen=True, kw_only=True):
     category: str
     message: str
 
 
-@_event("agent.timed_out")
+@_event("agent.timed_out", with_position=True, text="message")
 class AgentTimedOut(AgentEvent, frozen=True, kw_only=True):
     message: str = "timed out"
 
@@ -471,13 +470,13 @@ class AgentPaused(AgentEvent, frozen=True, kw_only=True):
 
 @_event("agent.resumed")
 class AgentResumed(AgentEvent, frozen=True, kw_only=True):
-    """The agent goes on after a pause, or begins after waiting for its turn."""
+    """The agent continues after a pause, or starts after waiting for its turn."""
 
     pid: SafeInteger | None = None
     process: Process | None = None
 
 
-@_event("agent.aborted")
+@_event("agent.aborted", text="reason")
 class AgentAborted(AgentEvent, frozen=True, kw_only=True):
     reason: str | None = None
 
@@ -492,7 +491,7 @@ class AgentInterrupted(AgentEvent, frozen=True, kw_only=True):
     last_seen: SafeInteger
 
 
-@_event("agent.edited", searched="summary")
+@_event("agent.edited", searched="summary", text="task summary")
 class AgentEdited(AgentEvent, frozen=True, kw_only=True):
     """Facts about an agent changed. Only the given fields change; its status does not.
 
@@ -510,13 +509,13 @@ class AgentEdited(AgentEvent, frozen=True, kw_only=True):
 # ── The plan ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@_event("phase.added")
+@_event("phase.added", text="name")
 class PhaseAdded(EventData, frozen=True, kw_only=True):
     id: str
     name: str
 
 
-@_event("task.added", searched="text")
+@_event("task.added", searched="text", text="text phase")
 class TaskAdded(EventData, frozen=True, kw_only=True):
     id: str
     text: str
@@ -538,32 +537,32 @@ class TaskEvent(EventData, frozen=True, kw_only=True):
     completed_at: SafeInteger | None = None
 
 
-@_event("task.started", searched="outcome")
+@_event("task.started", searched="outcome", text="outcome")
 class TaskStarted(TaskEvent, frozen=True, kw_only=True):
     pass
 
 
-@_event("task.completed", searched="outcome")
+@_event("task.completed", searched="outcome", text="outcome")
 class TaskCompleted(TaskEvent, frozen=True, kw_only=True):
     pass
 
 
-@_event("task.blocked", searched="outcome")
+@_event("task.blocked", searched="outcome", text="outcome")
 class TaskBlocked(TaskEvent, frozen=True, kw_only=True):
     pass
 
 
-@_event("task.reopened", searched="outcome")
+@_event("task.reopened", searched="outcome", text="outcome")
 class TaskReopened(TaskEvent, frozen=True, kw_only=True):
     pass
 
 
-@_event("task.dropped", searched="outcome")
+@_event("task.dropped", searched="outcome", text="outcome")
 class TaskDropped(TaskEvent, frozen=True, kw_only=True):
     pass
 
 
-@_event("task.edited", searched="text outcome")
+@_event("task.edited", searched="text outcome", text="outcome text phase")
 class TaskEdited(TaskEvent, frozen=True, kw_only=True):
     """Facts about a task changed. Only the given fields change, artifacts are added; its status does not change."""
 
@@ -575,7 +574,7 @@ class TaskEdited(TaskEvent, frozen=True, kw_only=True):
 # ── What was decided, changed, used ──────────────────────────────────────────────────────────────────────
 
 
-@_event("decision.made", searched="chosen context options why")
+@_event("decision.made", with_position=True, searched="chosen context options why", text="chosen context options why")
 class DecisionMade(EventData, frozen=True, kw_only=True):
     chosen: str
     context: str | None = None
@@ -583,7 +582,7 @@ class DecisionMade(EventData, frozen=True, kw_only=True):
     why: str | None = None
 
 
-@_event("file.changed")
+@_event("file.changed", with_position=True)
 class FileChanged(EventData, frozen=True, kw_only=True):
     """A file of the project was changed. Contents are never kept; hashes are.
 
@@ -602,7 +601,7 @@ class FileChanged(EventData, frozen=True, kw_only=True):
     among: tuple[str, ...] = ()
 
 
-@_event("commit.recorded", is_activity=False, searched="message sha")
+@_event("commit.recorded", is_activity=False, searched="message sha", text="message")
 class CommitRecorded(EventData, frozen=True, kw_only=True):
     """A commit was made in the work tree of the session, at the time of the event; `message` is its first line.
 
@@ -625,7 +624,7 @@ class CommitRecorded(EventData, frozen=True, kw_only=True):
     folded: tuple[str, ...] = ()
 
 
-@_event("command.ran")
+@_event("command.ran", syncs=False, text="command")
 class CommandRan(EventData, frozen=True, kw_only=True):
     """A shell command was executed. Without a `code`, it is unknown how it ended."""
 
@@ -635,7 +634,7 @@ class CommandRan(EventData, frozen=True, kw_only=True):
     duration_ms: SafeInteger | None = None
 
 
-@_event("context.measured")
+@_event("context.measured", syncs=False)
 class ContextMeasured(EventData, frozen=True, kw_only=True):
     """The number of tokens in the context, of the session or of one agent."""
 
@@ -651,7 +650,7 @@ class ContextCompressed(EventData, frozen=True, kw_only=True):
     tokens: SafeInteger | None = None
 
 
-@_event("hill.moved")
+@_event("hill.moved", text="scope")
 class HillMoved(EventData, frozen=True, kw_only=True):
     """A scope moved on its hill: 0 not started, 1 to 4 uphill, 5 the crest, 6 to 9 downhill, 10 done."""
 
@@ -659,7 +658,7 @@ class HillMoved(EventData, frozen=True, kw_only=True):
     position: SafeInteger
 
 
-@_event("conflict.resolved")
+@_event("conflict.resolved", with_position=True, after_end=True, text="value")
 class ConflictResolved(EventData, frozen=True, kw_only=True):
     """A person chose between concurrent values: the hashes of the chosen event and of those overruled.
 
@@ -672,7 +671,7 @@ class ConflictResolved(EventData, frozen=True, kw_only=True):
     value: str | float | None = None
 
 
-@_event("conflict.found", is_activity=False)
+@_event("conflict.found", is_activity=False, after_end=True, text="value", documents="stood")
 class ConflictDetected(EventData, frozen=True, kw_only=True):
     """A field was set in a file by someone who had not seen its latest value: both count until a person chooses.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -31,6 +32,8 @@ from holdfast.core.errors import Invalid
 from holdfast.core.event_data import collect_erasures, read_data, with_data_or_replacement
 from holdfast.core.events import (
     EVENT_TYPES,
+    AgentEvent,
+    AgentStarted,
     AliasGiven,
     AwayRecorded,
     CommandRan,
@@ -68,6 +71,8 @@ from holdfast.core.events import (
     SessionStarted,
     SessionTimedOut,
     SessionUnarchived,
+    TaskAdded,
+    TaskEvent,
     WaitingEnded,
     WaitingStarted,
     WorkedRecorded,
@@ -104,6 +109,7 @@ from holdfast.core.state import (
 __all__ = ["apply", "fold", "in_log_order", "read_data", "skip_duplicate"]
 
 Rule = Callable[[State, Event, EventData], None]
+_Data = TypeVar("_Data", bound=EventData)
 
 _AGENT_ENDS = frozenset({"agent.completed", "agent.failed", "agent.timed_out", "agent.aborted"})
 # Prefixes of the keys of events that agents reported. Such a file change without `by` is an edit by a tool.
@@ -214,9 +220,22 @@ def _note_position(state: State, event: Event, clock: int | None) -> None:
 
 # ── Rules: what each event does to the state ─────────────────────────────────────────────────────────────
 
+_RULES: dict[str, Rule] = {}
 
-def _start_session(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, SessionStarted)
+
+def _rule(*types: type[_Data]) -> Callable[[Callable[[State, Event, _Data], None]], Rule]:
+    """The rule of every event type whose data is of one of these classes."""
+
+    def register(rule: Callable[[State, Event, _Data], None]) -> Rule:
+        known = cast("Rule", rule)
+        _RULES.update((kind.name, known) for kind in EVENT_TYPES.values() if issubclass(kind.data, types))
+        return known
+
+    return register
+
+
+@_rule(SessionStarted)
+def _start_session(state: State, event: Event, data: SessionStarted) -> None:
     if state.created_at is not None:
         # Ids are random, so a second start is damage or malice: report a conflict, keep the first.
         first = Write(current_value(state.registers.get("goal", ())), "", 0, "", state.created_at)
@@ -265,18 +284,19 @@ def _note_put_away(state: State, event: Event, *, archived: bool) -> None:
     state.put_away[event.writer] = archived
 
 
-def _edit_session(state: State, event: Event, data: EventData) -> None:
+@_rule(SessionEdited)
+def _edit_session(state: State, event: Event, data: SessionEdited) -> None:
     for name in _EDITABLE:
         value = getattr(data, name)
         if value is not None:
             write_register(state, name, value, event)
-    assert isinstance(data, SessionEdited)
     if data.goal is not None and not _is_captured(event):
         state.renamed = True
     state.continues = state.continues or data.continues
     state.tags.update(dict.fromkeys(data.tags))
 
 
+@_rule(SessionPaused, SessionResumed, SessionCompleted, SessionFailed, SessionAborted, SessionTimedOut)
 def _change_session_status(state: State, event: Event, data: EventData) -> None:
     """Apply an event of the session's own lifecycle."""
     writes = state.registers.setdefault("status", [])
@@ -303,8 +323,8 @@ def _change_session_status(state: State, event: Event, data: EventData) -> None:
             state.failures.append(AgentFailure(event.at, data.message, data.category, None))
 
 
-def _record_reminder(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, ReminderReached)
+@_rule(ReminderReached)
+def _record_reminder(state: State, event: Event, data: ReminderReached) -> None:
     _record_crossing(state, data.line, event.at)
 
 
@@ -313,18 +333,18 @@ def _record_crossing(state: State, line: str, at: int) -> None:
     state.time.crossed[line] = max(at, state.time.crossed.get(line, at))
 
 
-def _add_away(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, AwayRecorded)
+@_rule(AwayRecorded)
+def _add_away(state: State, event: Event, data: AwayRecorded) -> None:
     add_mark(state.time, PauseMark(data.since, "away", data.reason, data.until, data.kind))
 
 
-def _add_worked(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, WorkedRecorded)
+@_rule(WorkedRecorded)
+def _add_worked(state: State, event: Event, data: WorkedRecorded) -> None:
     add_mark(state.time, PauseMark(data.since, "worked", data.reason, data.until))
 
 
-def _add_observed_work(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, WorkRecorded)
+@_rule(WorkRecorded)
+def _add_observed_work(state: State, event: Event, data: WorkRecorded) -> None:
     if state.created_at is not None and state.time.start <= data.since <= data.until <= event.at:
         add_watched_span(state.time, data.since, data.until)
         add_writer_activity(state.time, event, data.since, data.until)
@@ -332,24 +352,24 @@ def _add_observed_work(state: State, event: Event, data: EventData) -> None:
             add_attended(state.time, data.since, data.until)
 
 
-def _add_message(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, MessageExchanged)
+@_rule(MessageExchanged)
+def _add_message(state: State, event: Event, data: MessageExchanged) -> None:
     if data.role == "user":
         add_attended(state.time, event.at, event.at)
 
 
-def _add_error(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, ErrorNoted)
+@_rule(ErrorNoted)
+def _add_error(state: State, event: Event, data: ErrorNoted) -> None:
     state.failures.append(AgentFailure(event.at, data.message, data.category, data.agent))
 
 
-def _add_decision(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, DecisionMade)
+@_rule(DecisionMade)
+def _add_decision(state: State, event: Event, data: DecisionMade) -> None:
     state.decisions.append(DecisionState(event.at, data.chosen, data.context, data.options, data.why))
 
 
-def _add_note(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, NoteAdded)
+@_rule(NoteAdded)
+def _add_note(state: State, event: Event, data: NoteAdded) -> None:
     state.notes.append(NoteState(event.at, data.text))
 
 
@@ -360,8 +380,8 @@ def _note_agent_active(state: State, agent_id: str | None, at: int) -> None:
         agent.touched_at = max(agent.touched_at, at)
 
 
-def _add_file_change(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, FileChanged)
+@_rule(FileChanged)
+def _add_file_change(state: State, event: Event, data: FileChanged) -> None:
     _note_agent_active(state, data.agent, event.at)
     state.files.append(
         FileState(
@@ -372,24 +392,24 @@ def _add_file_change(state: State, event: Event, data: EventData) -> None:
     )  # fmt: skip
 
 
-def _add_commit(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, CommitRecorded)
+@_rule(CommitRecorded)
+def _add_commit(state: State, event: Event, data: CommitRecorded) -> None:
     state.commits[data.sha] = CommitState(
         event.at, data.sha, data.message, data.branch, data.tree, data.parents, data.authored,
         data.conversation, data.certainty, data.among, data.replaces, data.folded,
     )  # fmt: skip
 
 
-def _add_command(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, CommandRan)
+@_rule(CommandRan)
+def _add_command(state: State, event: Event, data: CommandRan) -> None:
     _note_agent_active(state, data.agent, event.at)
     state.commands += 1
     state.commands_failed += data.code not in (0, None)
     state.last_command = data.command
 
 
-def _measure_context(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, ContextMeasured)
+@_rule(ContextMeasured)
+def _measure_context(state: State, event: Event, data: ContextMeasured) -> None:
     if data.agent is None:
         state.tokens, state.outdated = data.tokens, False
     else:
@@ -398,8 +418,8 @@ def _measure_context(state: State, event: Event, data: EventData) -> None:
         state.window = data.window
 
 
-def _compress_context(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, ContextCompressed)
+@_rule(ContextCompressed)
+def _compress_context(state: State, event: Event, data: ContextCompressed) -> None:
     state.compressions += 1
     state.last_compression = event.at
     # Without a number, the earlier measurement is outdated and nothing else is known.
@@ -408,19 +428,20 @@ def _compress_context(state: State, event: Event, data: EventData) -> None:
         state.tokens = data.tokens
 
 
-def _move_hill(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, HillMoved)
+@_rule(HillMoved)
+def _move_hill(state: State, event: Event, data: HillMoved) -> None:
     state.hill[data.scope] = (event.at, data.position)
 
 
-def _add_phase(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, PhaseAdded)
+@_rule(PhaseAdded)
+def _add_phase(state: State, event: Event, data: PhaseAdded) -> None:
     if data.id in state.phases and state.phases[data.id] != data.name:
         first = Write(state.phases[data.id], "", 0, "", event.at)
         add_contradiction(state, f"phases.{data.id}", first, data.name, event)
     state.phases.setdefault(data.id, data.name)
 
 
+@_rule(WaitingStarted, WaitingEnded)
 def _update_waits(state: State, event: Event, data: EventData) -> None:
     match data:
         case WaitingStarted():
@@ -429,6 +450,10 @@ def _update_waits(state: State, event: Event, data: EventData) -> None:
             state.waiting.pop(data.id, None)
 
 
+@_rule(
+    DeviceJoined, AliasGiven, ExtraKept, NativeLinked, NativeClosed, NativeMoved, ConversationUpdated,
+    GitPositionNoted,
+)  # fmt: skip
 def _update_names_and_conversations(state: State, event: Event, data: EventData) -> None:
     match data:
         case DeviceJoined():
@@ -519,6 +544,7 @@ def _reconnect(state: State, event: Event) -> None:
         state.disconnected_at = None
 
 
+@_rule(SessionArchived, SessionUnarchived, SessionDeleted)
 def _archive_or_delete(state: State, event: Event, data: EventData) -> None:
     match data:
         case SessionArchived():
@@ -531,14 +557,14 @@ def _archive_or_delete(state: State, event: Event, data: EventData) -> None:
             state.deleted = True
 
 
-def _resolve_conflict(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, ConflictResolved)
+@_rule(ConflictResolved)
+def _resolve_conflict(state: State, event: Event, data: ConflictResolved) -> None:
     resolve(state, event, data)
     _apply_chosen_status(event, entries_of_field(state, data.field))
 
 
-def _add_conflict(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, ConflictDetected)
+@_rule(ConflictDetected)
+def _add_conflict(state: State, event: Event, data: ConflictDetected) -> None:
     try:
         data = replace(data, value=with_json_numbers(data.value), stood=with_json_numbers(data.stood))
     except Invalid:
@@ -557,60 +583,15 @@ def _apply_chosen_status(event: Event, entries: Iterable[AgentState | TaskState]
             tasks.set_completion_time(entry, event.at)
 
 
+@_rule(SessionSaved, EventErased)
 def _leave_unchanged(state: State, event: Event, data: EventData) -> None:
     """No effect on the state: a sign of activity, or an instruction to stores."""
 
 
-_RULES: dict[str, Rule] = {}
-_BY_DATA: tuple[tuple[Rule, tuple[type[EventData], ...]], ...] = (
-    (_start_session, (SessionStarted,)),
-    (_edit_session, (SessionEdited,)),
-    (
-        _change_session_status,
-        (SessionPaused, SessionResumed, SessionCompleted, SessionFailed, SessionAborted, SessionTimedOut),
-    ),
-    (_record_reminder, (ReminderReached,)),
-    (_add_away, (AwayRecorded,)),
-    (_add_worked, (WorkedRecorded,)),
-    (_add_decision, (DecisionMade,)),
-    (_add_note, (NoteAdded,)),
-    (_add_file_change, (FileChanged,)),
-    (_add_command, (CommandRan,)),
-    (_add_commit, (CommitRecorded,)),
-    (_measure_context, (ContextMeasured,)),
-    (_compress_context, (ContextCompressed,)),
-    (_move_hill, (HillMoved,)),
-    (_add_phase, (PhaseAdded,)),
-    (_update_waits, (WaitingStarted, WaitingEnded)),
-    (
-        _update_names_and_conversations,
-        (
-            DeviceJoined,
-            AliasGiven,
-            ExtraKept,
-            NativeLinked,
-            NativeClosed,
-            NativeMoved,
-            ConversationUpdated,
-            GitPositionNoted,
-        ),
-    ),
-    (_archive_or_delete, (SessionArchived, SessionUnarchived, SessionDeleted)),
-    (_resolve_conflict, (ConflictResolved,)),
-    (_add_conflict, (ConflictDetected,)),
-    (_add_observed_work, (WorkRecorded,)),
-    (_add_error, (ErrorNoted,)),
-    (_add_message, (MessageExchanged,)),
-    (_leave_unchanged, (SessionSaved, EventErased)),
-    (agents.apply_started, agents.CREATES),
-    (agents.apply_change, agents.CHANGES),
-    (tasks.apply_added, tasks.CREATES),
-    (tasks.apply_change, tasks.CHANGES),
-)
-for _rule, _datas in _BY_DATA:
-    for _kind in EVENT_TYPES.values():
-        if _kind.data in _datas:
-            _RULES[_kind.name] = _rule
+_rule(AgentStarted)(agents.apply_started)
+_rule(AgentEvent)(agents.apply_change)
+_rule(TaskAdded)(tasks.apply_added)
+_rule(TaskEvent)(tasks.apply_change)
 
 # The data of an erased event that follows from its type alone.
 _DATA_BY_TYPE: dict[str, EventData] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.core.errors import Refused
+from holdfast.core.events import EVENT_TYPES
 
 Table = dict[str, dict[str, str]]
 
@@ -59,11 +60,7 @@ FINISHED = frozenset({"completed", "aborted"})  # of a session: nothing follows
 FINAL = {"session": FINISHED, "agent": FINISHED, "task": frozenset({"completed", "dropped"})}
 
 # What may still be recorded in a session that has ended.
-_AFTER_THE_END = frozenset(
-    {"session.archived", "session.unarchived", "session.deleted", "event.erased", "conflict.resolved",
-     "conflict.found", "away.recorded", "worked.recorded", "alias.given", "native.linked", "native.closed",
-     "native.moved", "conversation.updated", "device.joined", "extra.kept"}
-)  # fmt: skip
+_AFTER_THE_END = frozenset(kind.name for kind in EVENT_TYPES.values() if kind.after_end)
 
 
 class Move(NamedTuple):

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core.canonical import Json
 from holdfast.core.modes import Level
+from holdfast.core.text import shorten
 
 PauseKind = Literal["manual", "idle", "task", "timeout"]
 ChangedBy = Literal["tool", "command", "person", "unknown"]
@@ -19,6 +20,12 @@ Certainty = Literal["certain", "likely", "uncertain"]
 
 class Part(msgspec.Struct, kw_only=True, gc=False):
     pass
+
+
+def short_repr(value: object, identity: str, text: str | None, status: str | None) -> str:
+    """For people who look at objects in a debugger: a whole session has pages."""
+    words = (type(value).__name__, identity, repr(shorten(text, 60)) if text else None, status)
+    return f"<{' '.join(word for word in words if word)}>"
 
 
 class Aliases(Part, kw_only=True):
@@ -102,6 +109,9 @@ class Agent(Part, kw_only=True):
     error: AgentError | None
     files: AgentFiles
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.id, self.task, self.status)
+
 
 class Phase(Part, kw_only=True):
     id: str
@@ -119,6 +129,9 @@ class Task(Part, kw_only=True):
     created_at: str
     started_at: str | None
     completed_at: str | None
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.id, self.text, self.status)
 
 
 class Decision(Part, kw_only=True):
@@ -278,6 +291,9 @@ class Session(Part, kw_only=True):
     sync: Sync
     extra: dict[str, Json]
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.id[:8], self.goal, self.status)
+
 
 class Row(Part, kw_only=True):
     """A session in a listing."""
@@ -296,3 +312,6 @@ class Row(Part, kw_only=True):
     over: bool = False
     # The ids by which the formats know it.
     aliases: Aliases = msgspec.field(default_factory=Aliases)
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.id[:8], self.goal, self.status)

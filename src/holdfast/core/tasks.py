@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from holdfast.core.envelope import Event
 from holdfast.core.events import (
-    EventData,
     TaskAdded,
-    TaskBlocked,
     TaskCompleted,
-    TaskDropped,
     TaskEdited,
     TaskEvent,
     TaskReopened,
@@ -17,9 +14,6 @@ from holdfast.core.events import (
 from holdfast.core.lifecycle import FINAL
 from holdfast.core.registers import add_contradiction, current_write, write_status
 from holdfast.core.state import State, TaskState, Write
-
-CREATES = (TaskAdded,)
-CHANGES = (TaskStarted, TaskCompleted, TaskBlocked, TaskReopened, TaskDropped, TaskEdited)
 
 
 def find(state: State, task_id: str, ref: str | None = None) -> TaskState | None:
@@ -44,8 +38,7 @@ def next_id(state: State) -> str:
     return f"t{number}"
 
 
-def apply_added(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, TaskAdded)
+def apply_added(state: State, event: Event, data: TaskAdded) -> None:
     existing = find(state, data.id)
     made = Write(data.text, event.writer, event.seq, event.hash, event.at)
     if existing is not None:
@@ -65,8 +58,7 @@ def set_completion_time(task: TaskState, at: int) -> None:
         task.completed_at = at
 
 
-def apply_change(state: State, event: Event, data: EventData) -> None:
-    assert isinstance(data, TaskEvent)
+def apply_change(state: State, event: Event, data: TaskEvent) -> None:
     task = find(state, data.id, data.ref)
     if task is None:
         state.not_applied += 1

@@ -61,12 +61,12 @@ def check_relative_path(value: str) -> str:
     if any(unicodedata.category(character) == "Cc" for character in value):
         raise Invalid("the path contains control characters")
     parts = value.replace("\\", "/").split("/")
-    tidy = "/".join(part for part in parts if part not in ("", "."))
-    if not parts[0] or ".." in parts or tidy.startswith("~") or re.match(r"[A-Za-z]:", tidy):
+    normalized = "/".join(part for part in parts if part not in ("", "."))
+    if not parts[0] or ".." in parts or normalized.startswith("~") or re.match(r"[A-Za-z]:", normalized):
         raise Invalid(f"{value[:80]!a} is outside the project", hint="Give the path relative to the project.")
-    if not tidy.strip():
+    if not normalized.strip():
         raise Invalid(f"{value[:80]!a} names no file")
-    return tidy
+    return normalized
 
 
 def slug(value: str, words: int = 4) -> str:

@@ -13,6 +13,9 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
+# A time as programs give it: whole milliseconds since 1970, UTC, or a datetime.
+Moment = int | datetime
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
@@ -88,6 +91,13 @@ def from_local(as_utc: int, local: Callable[[int], timedelta]) -> int:
     moments = sorted(as_utc - offset for offset in offsets)
     existing = [moment for moment in moments if moment + local(moment) // _MILLISECOND == as_utc]
     return min(max(existing[0] if existing else moments[-1], EARLIEST), LATEST)
+
+
+def ms_of(moment: datetime, local: Callable[[int], timedelta]) -> int:
+    """The milliseconds of a datetime; without an offset, it is local time."""
+    if moment.utcoffset() is None:
+        return from_local((moment.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND, local)
+    return (moment - _EPOCH) // _MILLISECOND
 
 
 def format_duration(ms: int) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core import activity, modes
 from holdfast.core import agents as agents_of
 from holdfast.core import tasks as tasks_of
+from holdfast.core.agent_programs import resume_command
 from holdfast.core.canonical import Json
 from holdfast.core.lifecycle import FINAL, FINISHED
 from holdfast.core.model import (
@@ -47,12 +48,6 @@ from holdfast.core.times import HOUR, format_time
 from holdfast.core.worktime import ForegroundRun, WorkTime, measure
 
 MAX_LOOKUP_NAME_LENGTH = 1_200  # characters and bytes: indexes on a server have no room for longer names
-# The command that reopens a conversation, by agent.
-_REOPEN_COMMANDS = {
-    "claude": "claude --resume {}", "cline": "cline --id {}", "codex": "codex resume {}",
-    "copilot": "copilot --resume={}", "cursor": "cursor-agent --resume={}", "gemini": "gemini --resume {}",
-    "goose": "goose session --resume --session-id {}", "opencode": "opencode --session {}",
-}  # fmt: skip
 # An id that every shell reads as one word, and that no program takes for an option.
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+-]*")
 _ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
@@ -446,8 +441,8 @@ def reopen_command(native: NativeState) -> str | None:
     It is built from the id and not the recorded text: people paste it, and anybody who may write in the session could
     have recorded another command.
     """
-    command = None if native.resume is None else _REOPEN_COMMANDS.get(native.agent)
-    return command.format(native.id) if command is not None and _PLAIN_ID.fullmatch(native.id) else None
+    is_shown = native.resume is not None and _PLAIN_ID.fullmatch(native.id) is not None
+    return resume_command(native.agent, native.id) if is_shown else None
 
 
 def lookup_names(state: State) -> list[str]:

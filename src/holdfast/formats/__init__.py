@@ -1,1 +1,1 @@
-"""The four published formats of a session, each behind one interface. Nothing here touches a file or the store."""
+"""The four published formats of a session: their rules, import, export and recovery, and mirrors of their files."""

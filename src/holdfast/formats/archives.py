@@ -56,7 +56,7 @@ def _problem(ws: Workspace, path: str) -> HoldfastError | None:
         if os.path.getsize(path) > _MAX_SIZE:
             return Invalid("it is too large for an archive")
         value = read(read_limited(path, _MAX_SIZE, subject="an archive"), path).value
-        registry.format_named("orchestrator").tidy(value, import_context(ws))
+        registry.format_named("orchestrator").repair(value, import_context(ws))
     except HoldfastError as error:
         return error
     except OSError as error:

@@ -48,7 +48,7 @@ class FormatNote(NamedTuple):
     message: str
 
 
-class TidyDocument(NamedTuple):
+class RepairedDocument(NamedTuple):
     """A document as the specification requires it, with notes on what was assumed."""
 
     document: Document
@@ -127,7 +127,7 @@ class Format(ABC):
         """A quick check of JSON text: True only if `problems` would find nothing. May return False at any time."""
 
     @abstractmethod
-    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
+    def repair(self, value: Json, context: ImportContext) -> RepairedDocument:
         """The document with known deviations repaired. Raises `Invalid` when that is impossible."""
 
     @abstractmethod
@@ -138,7 +138,7 @@ class Format(ABC):
     def changes(
         self, before: Document | None, after: Document, state: State | None, context: ImportContext
     ) -> list[TimedEvent]:
-        """The events that lead from one (tidy) document to another, oldest first.
+        """The events that lead from one (repaired) document to another, oldest first.
 
         Without `before`, all of the document, `SessionStarted` first. With it, `state` is the session's present state
         and `before` its rendering. Differences in derived fields alone are no change.

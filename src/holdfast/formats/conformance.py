@@ -45,14 +45,14 @@ class FormatConformance:
     documents: ClassVar[st.SearchStrategy[Document]]
     # Two versions of one session's document, the second made by another program from the first.
     edits: ClassVar[st.SearchStrategy[tuple[Document, Document]]]
-    # The specification's own examples, as `tidy` returns them.
+    # The specification's own examples, as `repair` returns them.
     examples: ClassVar[Sequence[tuple[str, Document]]] = ()
 
     # ── documents ────────────────────────────────────────────────────────────────────────────────────────
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
-    def test_generated_document_is_valid_and_tidy(self, data: st.DataObject) -> None:
+    def test_generated_document_is_valid_and_needs_no_repair(self, data: st.DataObject) -> None:
         document = data.draw(self.documents)
         files = self.rules.files(document)
         assert not [
@@ -61,9 +61,9 @@ class FormatConformance:
             for problem in self.rules.broken(value, kind)
             if problem.severity == "error"
         ]
-        tidied = self.rules.tidy(document, CONTEXT)
-        assert is_same(tidied.document, document)
-        assert tidied.notes == []
+        repaired = self.rules.repair(document, CONTEXT)
+        assert is_same(repaired.document, document)
+        assert repaired.notes == []
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
@@ -84,7 +84,7 @@ class FormatConformance:
 
     def test_examples_of_the_specification_make_the_round_trip(self) -> None:
         for name, document in self.examples:
-            assert is_same(self.rules.tidy(document, CONTEXT).document, document), name
+            assert is_same(self.rules.repair(document, CONTEXT).document, document), name
             self._round_trip(document)
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
@@ -106,7 +106,7 @@ class FormatConformance:
         target = registry.format_named(other)
         converted = convert_document(document, self.rules, target, CONTEXT, carry=True).document
         assert not any(problem.severity == "error" for problem in _problems(target, converted))
-        assert is_same(target.tidy(converted, CONTEXT).document, converted)
+        assert is_same(target.repair(converted, CONTEXT).document, converted)
         assert is_same(convert_document(converted, target, self.rules, CONTEXT).document, document)
 
     @pytest.mark.parametrize("other", registry.NAMES)

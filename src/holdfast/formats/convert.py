@@ -52,7 +52,7 @@ class Conversion(NamedTuple):
 
 
 def state_of(document: Document, source: Format, context: ImportContext) -> State:
-    """The state of a (tidy) document."""
+    """The state of a (repaired) document."""
     events = source.changes(None, document, None, context)
     return fold_events(events, format_names.imported_id(source.name, source.alias(document), events[0].at))
 
@@ -66,14 +66,14 @@ def convert_document(
     carry: bool = False,
     one_file: bool = False,
 ) -> Conversion:
-    """A tidy document in another format; only what fits into one file if `one_file`."""
+    """A repaired document in another format; only what fits into one file if `one_file`."""
     carried = carried_values(document, source)
     shown = target.render(state_of(document, source, context))
     used = False
     if target.name in carried:
         # It passed through other programs: what they left of it counts only if it is still valid.
         with suppress(Invalid):
-            shown = target.tidy(restore(shown, carried[target.name], target.identities), context).document
+            shown = target.repair(restore(shown, carried[target.name], target.identities), context).document
             used = True
     if one_file:
         shown = target.single_file(shown)
@@ -98,10 +98,10 @@ def _find_losses(
     ]
     for name in carried:
         if name == target.name and not used:
-            lost.append(FormatNote(source.carries_at, f"what was carried for {name} no longer fits and was not used"))
+            lost.append(FormatNote(source.carries_at, f"the data carried for {name} no longer fits and was not used"))
         elif name != target.name:
             lost.append(
-                FormatNote(source.carries_at, f"what is carried for {name} is left behind; use --carry to keep it")
+                FormatNote(source.carries_at, f"the data carried for {name} is dropped; use --carry to keep it")
             )
     return lost
 
@@ -159,7 +159,7 @@ def convert(ws: Workspace, source: SourceDocument, target: Format, *, carry: boo
     """Convert a document: as tolerant as an import, with notes."""
     context = import_context(ws)
     try:
-        document, notes = source.rules.tidy(source.value, context)
+        document, notes = source.rules.repair(source.value, context)
     except HoldfastError as error:
         error.file = error.file or source.path
         raise

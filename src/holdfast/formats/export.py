@@ -55,7 +55,7 @@ def export_document(ws: Workspace, state: State, rules: Format) -> tuple[Documen
     notes: list[FormatNote] = []
     status = view.status_of(state)
     if rules.name == "timer" and status in FINISHED:
-        notes.append(FormatNote(("status",), f"the timer format has no status {status}: shown as it was then"))
+        notes.append(FormatNote(("status",), f"the timer format has no status {status}: shown as before its end"))
     if isinstance(rules, ContractFormat) and (renamed := rules.model_note(state)) is not None:
         notes.append(FormatNote(("state", "current_state", "model_in_use"), renamed))
     path = path_here(ws, state) if rules.located else None

@@ -95,8 +95,11 @@ def _refuse_other_project(ws: Workspace, state: State) -> None:
     store, project = ws.store(), state.project
     if project is None or projects.is_same_project(store, ws.place, project):
         return
-    if projects.has_only_path(project) and not projects.directories(store, project):
-        return  # seen on another device only, under a path without meaning here
+    elsewhere_only = projects.has_only_path(project) and not projects.directories(store, project)
+    # On another device the path may differ: the directory's name is all there is to compare.
+    name = os.path.basename(ws.place.main)
+    if elsewhere_only and not ws.place.git and os.path.basename(project.path or "") == name:
+        return
     raise Refused(
         "the file has the id of a session of another project",
         hint="If it belongs to that session, import it there: holdfast --project DIR import FILE",
@@ -108,7 +111,7 @@ def prepare_document(
     ws: Workspace, value: Json, rules: Format, context: ImportContext
 ) -> tuple[Document, list[FormatNote]]:
     """The document as it may be stored: repaired, and without secrets."""
-    document, notes = rules.tidy(value, context)
+    document, notes = rules.repair(value, context)
     clean, removed = redact_document(document)
     assert isinstance(clean, dict)
     for kind, count in removed.items():

@@ -101,7 +101,7 @@ def _migrate_file(source: SourceDocument, context: ImportContext, now: int) -> l
     rules = source.rules
     version = version_of(source.value, rules)
     try:
-        document, notes = rules.tidy(source.value, context)
+        document, notes = rules.repair(source.value, context)
         new = _texts(source, document)
         if not new:
             return [Migrated(source.path, rules.name, version, "current", None, [])]

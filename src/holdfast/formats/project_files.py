@@ -381,7 +381,7 @@ def _read_one_of_many(ws: Workspace, name: str, path: str) -> ProjectFile | None
             value = read(read_limited(path, LIMIT, subject="a session file"), path).value
         if rules.detects(value) is None and name != "contract":
             return None
-        document = rules.tidy(value, context).document
+        document = rules.repair(value, context).document
         contents = contents_of(state_of(document, rules, context))
     except HoldfastError:
         return _unreadable(ws, name, path)

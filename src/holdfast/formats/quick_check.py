@@ -1,4 +1,4 @@
-"""Tells quickly whether a JSON text satisfies a schema: msgspec decodes it into a type made from the schema.
+"""Tell quickly whether a JSON text satisfies a schema: msgspec decodes it into a type made from the schema.
 
 The type has every rule of the schema, so the verdict is the same as that of `schema.py`, which explains it.
 """

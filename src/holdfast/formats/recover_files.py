@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.formats import registry
-from holdfast.formats.base import Format, FormatNote, ImportContext, TidyDocument
+from holdfast.formats.base import Format, FormatNote, ImportContext, RepairedDocument
 from holdfast.formats.convert import state_of
 from holdfast.formats.detect import LOOKED_FOR
 from holdfast.formats.discover import find_session_files
@@ -151,18 +151,18 @@ def _recover(ws: Workspace, path: str, context: ImportContext) -> RecoveredFile:
     if identified.kind in LISTS or identified.kind == "contract-history":
         document = recovered.documents if identified.kind == "contract-history" else recovered.value
         return plain._replace(rules=identified.rules, document=document, error=_not_a_session(path, identified.kind))
-    tidy, version = _complete(recovered, identified, context, path)
-    if isinstance(tidy, HoldfastError):
-        return plain._replace(rules=identified.rules, error=tidy)
+    repaired, version = _complete(recovered, identified, context, path)
+    if isinstance(repaired, HoldfastError):
+        return plain._replace(rules=identified.rules, error=repaired)
     is_whole = recovered.whole and version is None
     # An intact document is shown as it is; an import would add its own notes.
-    notes = recovered.notes if is_whole else [*recovered.notes, *tidy.notes]
-    document = recovered.value if is_whole else tidy.document
-    contents = _contents(tidy.document, identified.rules, context)
-    known = _find_known(ws, recovered, tidy.document, identified.rules, path)
+    notes = recovered.notes if is_whole else [*recovered.notes, *repaired.notes]
+    document = recovered.value if is_whole else repaired.document
+    contents = _contents(repaired.document, identified.rules, context)
+    known = _find_known(ws, recovered, repaired.document, identified.rules, path)
     merged = None
     if known is not None:
-        own = tidy.document if is_whole else _without_completion(tidy.document, recovered.value)
+        own = repaired.document if is_whole else _without_completion(repaired.document, recovered.value)
         merged = _merge_with_log(ws, known, own, identified.rules, context)
     return plain._replace(
         rules=identified.rules, whole=is_whole, document=document, notes=notes, contents=contents, known=known,
@@ -172,23 +172,23 @@ def _recover(ws: Workspace, path: str, context: ImportContext) -> RecoveredFile:
 
 def _complete(
     recovered: RecoveredDocument, identified: FormatKind, context: ImportContext, path: str
-) -> tuple[TidyDocument | HoldfastError, HoldfastError | None]:
+) -> tuple[RepairedDocument | HoldfastError, HoldfastError | None]:
     """The completed document or an error. An unsupported version is read as the supported one, with a note."""
     cut, value = not recovered.whole, recovered.value
-    tidy = complete(value, identified, context, cut=cut)
-    if not isinstance(value, dict) or not (cut or isinstance(tidy, HoldfastError)):
-        return tidy, None
+    repaired = complete(value, identified, context, cut=cut)
+    if not isinstance(value, dict) or not (cut or isinstance(repaired, HoldfastError)):
+        return repaired, None
     key = "version" if identified.rules.name == "contract" else "schema_version"
     for own in (value, {**value, key: identified.rules.version}) if key in value else (value,):
         for document in (_with_rest_of_feature(own, identified, path, cut=cut), own):
             read = complete(document, identified, context, cut=cut)
             if isinstance(read, HoldfastError):
                 continue
-            if own is value or not isinstance(tidy, HoldfastError):
+            if own is value or not isinstance(repaired, HoldfastError):
                 return read, None
             note = FormatNote((key,), "is a version that Holdfast does not support: read as the one it supports")
-            return read._replace(notes=[note, *read.notes]), tidy
-    return tidy, None
+            return read._replace(notes=[note, *read.notes]), repaired
+    return repaired, None
 
 
 def _with_rest_of_feature(own: dict[str, Json], identified: FormatKind, path: str, *, cut: bool) -> dict[str, Json]:
@@ -225,19 +225,19 @@ def _kind_in_feature(path: str) -> str | None:
     return kind if words.is_feature_id(os.path.basename(folder)) else None
 
 
-def _without_completion(tidy: dict[str, Json], read: Json) -> dict[str, Json]:
+def _without_completion(repaired: dict[str, Json], read: Json) -> dict[str, Json]:
     """What a document that lost its end says itself, without what was assumed to complete it."""
-    pruned = _without_assumed(tidy, read)
+    pruned = _without_assumed(repaired, read)
     assert isinstance(pruned, dict)
     return pruned
 
 
-def _without_assumed(tidy: Json, read: Json) -> Json:
-    if isinstance(tidy, dict) and isinstance(read, dict):
-        return {key: _without_assumed(value, read[key]) for key, value in tidy.items() if key in read}
-    if isinstance(tidy, list) and isinstance(read, list) and len(tidy) == len(read):
-        return [_without_assumed(item, other) for item, other in zip(tidy, read, strict=True)]
-    return tidy
+def _without_assumed(repaired: Json, read: Json) -> Json:
+    if isinstance(repaired, dict) and isinstance(read, dict):
+        return {key: _without_assumed(value, read[key]) for key, value in repaired.items() if key in read}
+    if isinstance(repaired, list) and isinstance(read, list) and len(repaired) == len(read):
+        return [_without_assumed(item, other) for item, other in zip(repaired, read, strict=True)]
+    return repaired
 
 
 def _merge_with_log(

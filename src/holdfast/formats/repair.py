@@ -1,4 +1,4 @@
-"""Repairs one object of a document field by field, as its table says, and notes every assumption."""
+"""Repair one object of a document field by field, as its table says, and note every assumption."""
 
 from __future__ import annotations
 

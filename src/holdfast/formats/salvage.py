@@ -1,4 +1,4 @@
-"""Imports a hand-made file: what can be recognised becomes a session, and the whole file is kept under `extra`.
+"""Import a hand-made file: what can be recognised becomes a session, and the whole file is kept under `extra`.
 
 Nothing fails on such a file: the notes list what was recognised. A file that is imported again adds to its session,
 which is known by the id the file gives itself, or by the project and the file's path. The keys of the events follow

@@ -1,4 +1,4 @@
-"""Checks documents against their JSON Schemas and reports every problem in plain words, with its place.
+"""Check documents against their JSON Schemas and report every problem in plain words, with its place.
 
 A schema follows from a format's table, or is a file in `schemas/`. They use the part of JSON Schema 2020-12 that our
 formats need. Any other keyword is an error when the schema is loaded, so no rule is silently ignored. In one point

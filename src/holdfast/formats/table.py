@@ -1,4 +1,4 @@
-"""Describes a format's documents as tables of fields, one line each, from which follows all that is per field.
+"""Describe a format's documents as tables of fields, one line each, from which follows all that is per field.
 
 From a table follow the published JSON Schema, with it the strict rules of single fields and the quick verdict, and
 the repairs of other programs' spellings, each with a note. What concerns several fields are plain functions, which
@@ -20,7 +20,7 @@ from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.formats import timestamps
-from holdfast.formats.base import KEPT_SUFFIX, Document, ImportContext, Problem, TidyDocument
+from holdfast.formats.base import KEPT_SUFFIX, Document, ImportContext, Problem, RepairedDocument
 from holdfast.formats.document_paths import format_place
 from holdfast.formats.repair import Repair, text_of
 from holdfast.formats.schema import problems_by_schema
@@ -185,14 +185,14 @@ def is_sound(raw: bytes, kind: str) -> bool:
     return document is not None and not any(problem for rule in rules for problem in rule(document))
 
 
-def tidy(document: Document, kind: str, context: ImportContext) -> TidyDocument:
+def repair_document(document: Document, kind: str, context: ImportContext) -> RepairedDocument:
     """The document with every deviation repaired. Raises `Invalid` where that is impossible."""
 
     def errors(document: Document) -> list[Problem]:
         return [problem for problem in problems(document, kind, spelling=False) if problem.severity == "error"]
 
     if not errors(document):
-        return TidyDocument(document, [])
+        return RepairedDocument(document, [])
     part = Repair(table_of(kind), document, context)
     part.repair_all()
     for problem in errors(part.data):
@@ -200,7 +200,7 @@ def tidy(document: Document, kind: str, context: ImportContext) -> TidyDocument:
             f"{format_place(problem.place)} {problem.message}",
             hint="Everything else could be read. Fix this and try again.",
         )
-    return TidyDocument(part.data, part.notes)
+    return RepairedDocument(part.data, part.notes)
 
 
 # ── kinds of value ───────────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""`validate`: checks files strictly against the formats' specifications, or only for what an import would refuse.
+"""`validate`: check files strictly against the formats' specifications, or only for what an import would refuse.
 
 Text with a NUL or of excessive length is allowed by every schema, but not in events. In a field that is only kept in
 the remainder it is no problem.
@@ -16,7 +16,7 @@ import msgspec
 from holdfast.core import limits
 from holdfast.core.canonical import Json, canonical_json
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
-from holdfast.core.events import FREE_TEXT, EventData, ExtraKept, ProjectFacts
+from holdfast.core.events import TYPE_OF, EventData, ExtraKept, ProjectFacts
 from holdfast.core.secrets.patterns import redact_document
 from holdfast.core.text import MAX_TEXT_LENGTH, check_text
 from holdfast.core.times import format_time
@@ -57,7 +57,7 @@ _EXAMPLE_STATE: Final[dict[str, Json]] = {
 def import_problems(value: Json, rules: Format, context: ImportContext) -> list[Problem]:
     """Why an import would refuse this document; empty when it would not."""
     try:
-        document, _ = redact_document(rules.tidy(value, context).document)
+        document, _ = redact_document(rules.repair(value, context).document)
         assert isinstance(document, dict)
         events = rules.changes(None, document, None, context)
     except HoldfastError as error:
@@ -82,8 +82,8 @@ def _invalid_texts(data: EventData) -> Iterator[tuple[str, str]]:
     if type(data) is ExtraKept:
         return
     valid = True
-    for name in data.__struct_fields__:
-        texts = getattr(data, name) if name in FREE_TEXT else None
+    for name in TYPE_OF[type(data)].text_fields:
+        texts = getattr(data, name)
         for wrong in (texts,) if isinstance(texts, str) else texts if isinstance(texts, tuple) else ():
             try:
                 check_text(wrong, "the text", empty=True)

@@ -31,8 +31,7 @@ def run(home: str) -> None:
     try:
         from holdfast.sync.sync import sync
 
-        with Keeper.open(home, home=home, store=store) as ws:
-            ws.environ = dict(os.environ)
+        with Keeper.open(home, home=home, store=store, environ=dict(os.environ)) as ws:
             sync(ws, patient=False, begun=begun)
     except Busy:
         return  # another sync is running; the mark stays

@@ -1,4 +1,4 @@
-"""The doctor checks everything that can be wrong with a home, and repairs what can be repaired.
+"""Check everything that can be wrong with a home, and repair what can be repaired.
 
 Checking changes nothing and never fails: a check that cannot be made reports why. Repairing sets damage aside,
 rebuilds from the log, and reports what could not be saved.
@@ -43,7 +43,7 @@ CheckFunction = Callable[["Workspace", Store | None], Check]
 # ── checking ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def examine(ws: Workspace) -> list[Check]:
+def run_checks(ws: Workspace) -> list[Check]:
     """Every check, each once, in a fixed order."""
     store, opened = store_checks.check_opening(ws)
     checks = [_run_check("home", _check_home, ws, None), opened]

@@ -1,4 +1,4 @@
-"""What the process of a hook does with a keeper: answer the hook, drain the spool, name the session in a commit."""
+"""The process of a hook: answer the hook, drain the spool, name the session in a commit."""
 
 from __future__ import annotations
 
@@ -66,10 +66,9 @@ def status_of_conversation(home: str, name: str, directory: str, *, store: str) 
         raise Unreachable("the server is away")
     for place in (directory, home):
         try:
-            ws = Keeper.open(place, home=home, store=store or None)
+            ws = Keeper.open(place, home=home, store=store or None, timeout=server_outage.HOOK_PATIENCE)
         except HoldfastError:
             continue
-        ws.timeout = server_outage.HOOK_PATIENCE
         try:
             with ws:
                 return status_cache_writer.cache_conversation(ws, name, directory, store=store)
@@ -153,9 +152,7 @@ def _keeper(home: str, cwd: str | None, store: str | None) -> Keeper:
     for directory in (cwd, ".", home):
         if directory and "\0" not in directory and os.path.isdir(directory):
             try:
-                ws = Keeper.open(directory, home=home, store=store)
+                return Keeper.open(directory, home=home, store=store, collect_mode="once")
             except HoldfastError:
                 continue
-            ws.collect_mode = "once"
-            return ws
     return Keeper.open(os.sep, home=home, store=store)

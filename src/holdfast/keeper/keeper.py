@@ -12,9 +12,10 @@ from holdfast.conversations.follower import Ingest, StatusCache
 from holdfast.core.errors import Conflict, NotFound
 from holdfast.core.events import ProjectFacts, SessionArchived, SessionStarted, SessionUnarchived
 from holdfast.core.model import Row
-from holdfast.core.state import State
+from holdfast.core.times import Moment
 from holdfast.formats.mirror.follower import MirrorFollower, mirrors_of
 from holdfast.keeper.session import SessionHandle
+from holdfast.machine.wall import as_ms
 from holdfast.sessions import history, work_trees
 from holdfast.sync.follower import SyncFollower
 from holdfast.workspace.followers import Follower
@@ -22,17 +23,28 @@ from holdfast.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from holdfast.formats.mirror.mirrors import Mirrors
+    from holdfast.keeper.topics import AgentPrograms, Config, Documents, People, Remotes, Stores, VaultDevices
     from holdfast.sessions.hours.table import Table
     from holdfast.sessions.why import WhyAnswer
     from holdfast.store.interface import CopyResult, NotCopied
     from holdfast.sync.sync import SyncResult
     from holdfast.workspace.followers import Check
+    from holdfast.workspace.projects import ProjectDirectories
 
 _UNKNOWN_PROJECT = ProjectFacts(id="", name="")  # replaced when the session starts
+
+_OF_WORKSPACE = ("batch", "close", "events", "notices", "open", "take_notices")
 
 
 class Keeper(Workspace):
     """Acts on the sessions of one project and its work tree."""
+
+    def __repr__(self) -> str:
+        return f"<Keeper of {self.place.root!r}, store {self.address.url!r}>"
+
+    def __dir__(self) -> list[str]:
+        # The rest of what Workspace has is for use cases, not for programs.
+        return [name for name in vars(Keeper) if not name.startswith("_")] + list(_OF_WORKSPACE)
 
     def _new_followers(self) -> tuple[Follower, ...]:
         return (Ingest(), MirrorFollower(self), StatusCache(self), SyncFollower())
@@ -40,6 +52,48 @@ class Keeper(Workspace):
     @property
     def mirrors(self) -> Mirrors:
         return mirrors_of(self)
+
+    @property
+    def documents(self) -> Documents:
+        from holdfast.keeper.topics import Documents
+
+        return Documents(self)
+
+    @property
+    def agents(self) -> AgentPrograms:
+        from holdfast.keeper.topics import AgentPrograms
+
+        return AgentPrograms(self)
+
+    @property
+    def devices(self) -> VaultDevices:
+        from holdfast.keeper.topics import VaultDevices
+
+        return VaultDevices(self)
+
+    @property
+    def remotes(self) -> Remotes:
+        from holdfast.keeper.topics import Remotes
+
+        return Remotes(self)
+
+    @property
+    def people(self) -> People:
+        from holdfast.keeper.topics import People
+
+        return People(self)
+
+    @property
+    def stores(self) -> Stores:
+        from holdfast.keeper.topics import Stores
+
+        return Stores(self)
+
+    @property
+    def config(self) -> Config:
+        from holdfast.keeper.topics import Config
+
+        return Config(self)
 
     def compare(self) -> None:
         """Record what was changed in this work tree, if an agent's turn began or ended since the last time.
@@ -62,11 +116,14 @@ class Keeper(Workspace):
         self.compare()
         return why(self, reference)
 
-    def sync(self, remote: str | None = None) -> SyncResult:
-        """Exchange what is missing with every remote, or the one given; returns what was done and what failed."""
+    def sync(self, remote: str | None = None, *, put_back: bool = False) -> SyncResult:
+        """Exchange what is missing with every remote, or the one given; returns what was done and what failed.
+
+        `put_back` sends everything again, because the remote lost something.
+        """
         from holdfast.sync.sync import sync
 
-        return sync(self, remote)
+        return sync(self, remote, put_back=put_back)
 
     def sync_first(self) -> list[str]:
         """Sync before a session is continued, if there is a remote; returns sentences for the person."""
@@ -82,32 +139,26 @@ class Keeper(Workspace):
             if isinstance(follower, SyncFollower):
                 follower.send_soon(self)
 
-    def path_of(self, state: State) -> str | None:
-        """Where the project of a session is on this device; None if it is not here or unknown."""
-        from holdfast.sessions import work_trees
-
-        return work_trees.path_here(self, state)
-
     # ── finding sessions ─────────────────────────────────────────────────────────────────────────────────
 
-    def current(self, *, at: int | None = None) -> SessionHandle | None:
+    def current(self, *, at: Moment | None = None) -> SessionHandle | None:
         """The current session of this work tree, if unfinished; `at` a moment, the one that was worked on then.
 
         For a command in a conversation, it is that conversation's session.
         """
-        return self._handle(history.current_session(self, at=at))
+        return self._handle(history.current_session(self, at=as_ms(at)))
 
     def open_sessions(self) -> list[SessionHandle]:
         """The unfinished sessions of this work tree that are neither archived nor over, latest first."""
         return [SessionHandle(self, state.session) for state in work_trees.open_sessions(self)]
 
-    def session(self, reference: str = "@", *, at: int | None = None) -> SessionHandle:
+    def session(self, reference: str = "@", *, at: Moment | None = None) -> SessionHandle:
         """The session that a UUID, a unique prefix, an alias or `@` (the current one, now or then) means."""
-        return SessionHandle(self, history.find(self, reference, at=at))
+        return SessionHandle(self, history.find(self, reference, at=as_ms(at)))
 
-    def latest(self, *, at: int | None = None) -> SessionHandle | None:
+    def latest(self, *, at: Moment | None = None) -> SessionHandle | None:
         """The session of this project that was worked on last, finished or not; now, or as it was then."""
-        return self._handle(history.latest_session(self, at=at))
+        return self._handle(history.latest_session(self, at=as_ms(at)))
 
     def latest_unfinished(self) -> SessionHandle | None:
         """The unfinished session of this project that was worked on last, preferring sessions that are not over."""
@@ -122,9 +173,9 @@ class Keeper(Workspace):
         limit: int | None = 20,
         search: str | None = None,
         status: str | None = None,
-        since: int | None = None,
+        since: Moment | None = None,
         all_projects: bool = False,
-        at: int | None = None,
+        at: Moment | None = None,
         before: str | None = None,
         unfinished: bool = False,
         project: str | None = None,
@@ -137,8 +188,8 @@ class Keeper(Workspace):
         `aliases` no session is loaded.
         """
         return history.history(
-            self, limit=limit, search=search, status=status, since=since, all_projects=all_projects, at=at,
-            before=before, unfinished=unfinished, project=project, archived=archived, aliases=aliases,
+            self, limit=limit, search=search, status=status, since=as_ms(since), all_projects=all_projects,
+            at=as_ms(at), before=before, unfinished=unfinished, project=project, archived=archived, aliases=aliases,
         )  # fmt: skip
 
     def project_names(self) -> list[str]:
@@ -146,12 +197,25 @@ class Keeper(Workspace):
         store = self.existing_store()
         return [] if store is None else list(dict.fromkeys(project.name for project in store.projects()))
 
-    def hours(self, by: str, *, at: int | None = None) -> Table:
+    def projects(self) -> list[ProjectDirectories]:
+        """The projects that have sessions, and their directories on this device."""
+        from holdfast.workspace import projects
+
+        store = self.existing_store()
+        return [] if store is None else projects.list_projects(store)
+
+    def reconnect_project(self, old_path: str) -> list[ProjectDirectories]:
+        """Connect the sessions of a project that was moved or renamed to this directory."""
+        from holdfast.workspace import projects
+
+        return projects.reconnect(self, old_path)
+
+    def hours(self, by: str, *, at: Moment | None = None) -> Table:
         """Hours worked, by `scope`, `day`, `project` or `agent`: of this project, or by project of all."""
         from holdfast.machine.wall import local_offset
         from holdfast.sessions.hours import overlaps, table
 
-        store = self.existing_store()
+        store, at = self.existing_store(), as_ms(at)
         everything = [] if store is None else self.history(limit=None, all_projects=True, at=at, aliases=False)
         rows = everything if by == "project" else self.history(limit=None, at=at, aliases=False)
         ids = {row.id for row in rows}
@@ -187,7 +251,7 @@ class Keeper(Workspace):
         replace: bool = False,
         continues: str | None = None,
         gathers: bool = True,
-        at: int | None = None,
+        at: Moment | None = None,
     ) -> SessionHandle:
         """Start a session and make it current here. Refused while another one is current, unless `replace`.
 
@@ -196,6 +260,7 @@ class Keeper(Workspace):
         from holdfast.sessions.changes.tree_state import note_beginning
         from holdfast.sessions.start import start
 
+        at = as_ms(at)
         earlier = None if continues is None else self.session(continues).id
         gathers = gathers and self.conversation is None
         data = SessionStarted(
@@ -211,35 +276,35 @@ class Keeper(Workspace):
         note_beginning(self, at)
         return begun
 
-    def archive(self, reference: str, *, at: int | None = None) -> SessionHandle:
+    def archive(self, reference: str, *, at: Moment | None = None) -> SessionHandle:
         handle = self.session(reference)
         if self.state(handle.id).archived:
             raise Conflict("the session is archived already", session=handle.id)
-        self.recorder.record(handle.id, lambda _: [SessionArchived()], at=at)
+        self.recorder.record(handle.id, lambda _: [SessionArchived()], at=as_ms(at))
         return handle
 
-    def unarchive(self, reference: str, *, at: int | None = None) -> SessionHandle:
+    def unarchive(self, reference: str, *, at: Moment | None = None) -> SessionHandle:
         handle = self.session(reference)
         if not self.is_archived(self.state(handle.id)):
             raise Conflict("the session is not archived", session=handle.id)
-        self.recorder.record(handle.id, lambda _: [SessionUnarchived()], at=at)
+        self.recorder.record(handle.id, lambda _: [SessionUnarchived()], at=as_ms(at))
         return handle
 
-    def delete(self, reference: str, *, force: bool = False, at: int | None = None) -> str:
+    def delete(self, reference: str, *, force: bool = False, at: Moment | None = None) -> str:
         """Erase a session, so that none of its text is left in any file of the home; returns its id.
 
         An unfinished session is refused unless `force`.
         """
         from holdfast.sessions.stop import delete
 
-        return delete(self, self.session(reference).id, force=force, at=at)
+        return delete(self, self.session(reference).id, force=force, at=as_ms(at))
 
     def doctor(self, *, repair: bool = False) -> tuple[list[Check], list[str]]:
         """Check everything, after repairing it if asked to; returns the checks, and what was done."""
         from holdfast.keeper import doctor
 
         done = doctor.repair(self) if repair else []
-        return doctor.examine(self), done
+        return doctor.run_checks(self), done
 
     def backup(self, path: str) -> tuple[NotCopied, ...]:
         """Write everything to a file; returns which sessions of others are not in it, because they are damaged."""

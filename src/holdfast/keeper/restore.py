@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.envelope import Event
-from holdfast.core.event_data import read_data
+from holdfast.core.event_data import ERASING, read_data
 from holdfast.core.events import EventErased
 from holdfast.core.lifecycle import SESSION
 from holdfast.store.interface import CopyResult, RefusalCheck, Store
@@ -26,8 +26,7 @@ _NUMBERS: Final = (
 )
 _ANOTHER: Final = "it is a different session with the same id"
 DECIDES: Final = "it would delete, erase, end or resume something here, by a device that is not known to be yours"
-_ERASING: Final = frozenset({"session.deleted", "event.erased"})
-_DECIDING: Final = _ERASING.union(*SESSION.values())
+_DECIDING: Final = ERASING.union(*SESSION.values())
 
 
 def restore(ws: Workspace, path: str, *, erase: bool = False) -> CopyResult:
@@ -59,9 +58,11 @@ def _refusal(ws: Workspace, session: str, events: Iterable[Event], *, erase: boo
     # Devices that sync get each other's events that way: a guest could have made the file.
     if not erase and os.path.lexists(ws.home.remotes) and any(_is_ours(ws, event.writer) for event in new):
         return SPEAKS
+    if not erase and os.path.lexists(ws.home.remotes) and any(event.type in _DECIDING for event in new):
+        return DECIDES
     if not erase and _displaces(existing, events):
         return DISPLACES
-    erasing = [event for event in events if event.type in _ERASING]
+    erasing = [event for event in events if event.type in ERASING]
     began = {event.writer for event in existing.values() if event.type == "session.started"}
     for event in erasing:
         if event.hash in existing or _is_ours(ws, event.writer):

@@ -6,7 +6,6 @@ A store on a server belongs to a team and has vaults, members and rights. A file
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
@@ -19,13 +18,12 @@ from holdfast.sessions import history
 from holdfast.sessions.work import document
 from holdfast.store import store_copy
 from holdfast.store.address import Address, PostgresAddress, SqliteAddress, address, open_store
-from holdfast.store.interface import CopyResult, NotCopied, ShareGrant
+from holdfast.store.interface import CopyResult, NotCopied, ShareGrant, StoreInfo
 from holdfast.store.store_copy import Progress
 from holdfast.workspace.home import Home
 
 if TYPE_CHECKING:
-    from holdfast.store.interface import Store
-    from holdfast.store.postgres import PostgresStore
+    from holdfast.store.interface import Store, Team
     from holdfast.workspace.workspace import Workspace
 
 HOME_STORE: Final = "home"  # the word for the home's own store, where a URL is expected
@@ -36,36 +34,25 @@ _MOVE: Final = "Teams keep sessions on a server: holdfast store init URL, then h
 
 
 class StoreStatus(NamedTuple):
-    """What a store is. For a file, what only servers have is None; sizes of a server cover all its vaults."""
+    """What a store is, and who is in it."""
 
     address: Address
     there: bool
-    version: int | None = None
     sessions: int = 0
-    events: int | None = None
-    bytes: int | None = None
-    server: str | None = None
-    vault: str | None = None
-    person: str | None = None
-    people: tuple[str, ...] = ()
-    partitions: int | None = None
-    # Whether row-level security does not bind this person.
-    above: bool | None = None
-    local: bool | None = None
-    encrypted: bool | None = None
-    proven: bool | None = None
+    people: Sequence[str] = ()
+    info: StoreInfo = StoreInfo()
 
     @property
     def warnings(self) -> list[str]:
-        warnings = []
-        if self.above:
+        warnings, info = [], self.info
+        if info.above:
             warnings.append(
-                f"{self.person} is a superuser or has BYPASSRLS: the server shows this person everybody's sessions."
+                f"{info.person} is a superuser or has BYPASSRLS: the server shows this person everybody's sessions."
                 " Work as an ordinary role: CREATE ROLE name LOGIN, then holdfast store admit name"
             )
-        if not self.local and self.encrypted is False:
+        if not info.local and info.encrypted is False:
             warnings.append("The connection to the server is not encrypted: it can be read on the way (sslmode).")
-        elif not self.local and self.proven is False:
+        elif not info.local and info.proven is False:
             warnings.append(
                 "The connection is encrypted, but the server need not prove who it is (sslmode=verify-full)."
             )
@@ -74,37 +61,11 @@ class StoreStatus(NamedTuple):
 
 def show(ws: Workspace) -> StoreStatus:
     """What the store in use is. Creates none."""
-    location = ws.address
     store = ws.existing_store()
     if store is None:
-        return StoreStatus(location, there=False)
-    sessions = len(store.versions())
-    if isinstance(location, SqliteAddress):
-        from holdfast.store.sqlite.schema import MIGRATIONS
-
-        return StoreStatus(
-            location, there=True, version=len(MIGRATIONS), sessions=sessions, events=store.latest_place(),
-            bytes=_size(location.path),
-        )  # fmt: skip
-    from holdfast.store.postgres import members
-
-    served = _server_store(ws, "")
-    server = members.server_info(served)
-    return StoreStatus(
-        location, there=True, version=server.version, sessions=sessions, events=server.events, bytes=server.bytes,
-        server=server.server, vault=server.vault, person=server.person, people=tuple(members.people(served)),
-        partitions=server.partitions, above=server.above, local=server.local, encrypted=server.encrypted,
-        proven=server.proven,
-    )  # fmt: skip
-
-
-def _size(path: str) -> int:
-    """Of the file and its journal."""
-    total = 0
-    for name in (path, f"{path}-wal"):
-        with contextlib.suppress(OSError):
-            total += os.stat(name).st_size
-    return total
+        return StoreStatus(ws.address, there=False)
+    sessions, info = len(store.versions()), store.describe()
+    return StoreStatus(ws.address, True, sessions, () if store.team is None else store.team.people(), info)
 
 
 # ── setting up ───────────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +84,7 @@ def init(
 ) -> SetUpResult:
     """Create or upgrade the store that a URL names. Doing it again does no harm."""
     location = address(url)
-    if isinstance(location, SqliteAddress):
+    if location.server is None:
         if vault is not None or admit or partitions is not None:
             raise Refused(
                 "a store in a file has no vaults, members or partitions",
@@ -132,7 +93,7 @@ def init(
         existed = location.is_there()
         with _opened(home, location):
             return SetUpResult(location, None, [] if existed else [f"made {location.path}"])
-    named = _of_vault(location, vault)
+    named = _of_vault(location.server, vault)
     _need_driver()
     from holdfast.store.postgres import admin
 
@@ -146,7 +107,7 @@ def _of_vault(server: PostgresAddress, vault: str | None) -> PostgresAddress:
     if vault is None:
         return server
     if not vault.strip() or not vault.isprintable() or len(vault) > _MAX_VAULT_LENGTH:
-        raise Invalid(f"a vault's name is a line of 1 to {_MAX_VAULT_LENGTH} characters")
+        raise Invalid(f"a vault's name must be one line of 1 to {_MAX_VAULT_LENGTH} characters")
     named = server.parameters.get("vault")
     if named not in (None, vault):
         raise Invalid("the URL names another vault than --vault", hint="Leave one of them out.", file=server.url)
@@ -155,7 +116,7 @@ def _of_vault(server: PostgresAddress, vault: str | None) -> PostgresAddress:
     return PostgresAddress(f"{server.secret}{'&' if '?' in server.secret else '?'}vault={quote(vault, safe='')}")
 
 
-def for_others(server: PostgresAddress) -> str:
+def url_for_members(server: PostgresAddress) -> str:
     """The address as another member would write it."""
     rest = server.url.removeprefix("postgresql://")
     return "postgresql://PERSON@" + (rest.partition("@")[2] if "user" in server.parameters else rest)
@@ -190,15 +151,15 @@ def partition(ws: Workspace, parts: int) -> int:
     from holdfast.store.postgres import admin
 
     with _refused(_OWNER):
-        return admin.divide(server, parts)
+        return admin.repartition(server, parts)
 
 
 def _server(ws: Workspace, lacks: str) -> PostgresAddress:
-    location = ws.address
-    if isinstance(location, SqliteAddress):
-        raise Refused(f"this store is a file of one person: {lacks}", hint=_MOVE, file=location.path)
+    server = ws.address.server
+    if server is None:
+        raise Refused(f"this store is one person's file: {lacks}", hint=_MOVE, file=ws.address.path)
     _need_driver()
-    return location
+    return server
 
 
 @contextlib.contextmanager
@@ -230,31 +191,25 @@ class StoreShares(NamedTuple):
 
 def share(ws: Workspace, reference: str, person: str | None, *, writes: bool) -> StoreShares:
     """Let another member, or every member, read a session, or write to it too."""
-    store = _server_store(ws, "it has no members")
-    from holdfast.store.postgres import members
-
+    team = _team(ws)
     session = history.find(ws, reference)
-    members.share(store, session, person, writes)
-    return StoreShares(session, document(ws, session).goal, members.shares(store, session))
+    team.share(session, person, writes)
+    return StoreShares(session, document(ws, session).goal, team.shares(session))
 
 
 def unshare(ws: Workspace, reference: str, person: str | None) -> StoreShares:
     """Take a share back. What was read by then stays read."""
-    store = _server_store(ws, "it has no members")
-    from holdfast.store.postgres import members
-
+    team = _team(ws)
     session = history.find(ws, reference)
-    members.unshare(store, session, person)
-    return StoreShares(session, document(ws, session).goal, members.shares(store, session))
+    team.unshare(session, person)
+    return StoreShares(session, document(ws, session).goal, team.shares(session))
 
 
-def _server_store(ws: Workspace, lacks: str) -> PostgresStore:
-    _server(ws, lacks)
-    store = ws.store()
-    from holdfast.store.postgres import PostgresStore
-
-    assert isinstance(store, PostgresStore)
-    return store
+def _team(ws: Workspace) -> Team:
+    _server(ws, "it has no members")
+    team = ws.store().team
+    assert team is not None
+    return team
 
 
 # ── copying ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -299,13 +254,13 @@ def copy(
         )
 
 
-def incomplete(left_out: Sequence[NotCopied], done: str, again: str, *, file: str) -> Refused | None:
+def incomplete_error(left_out: Sequence[NotCopied], done: str, again: str, *, file: str) -> Refused | None:
     """The error to end with if sessions were left out, so that the exit code shows it."""
     if not left_out:
         return None
     partly = all(store_copy.OTHERS_DAMAGE in copied.reason for copied in left_out)
     return Refused(
-        f"{count(len(left_out), 'session')} could not be {done}{' whole' * partly}; everything else is there",
+        f"{count(len(left_out), 'session')} could not be {done}{' completely' * partly}; everything else was {done}",
         hint=_remedy([copied.reason for copied in left_out], again),
         file=file,
         session=left_out[0].session if len(left_out) == 1 else None,

@@ -71,20 +71,14 @@ def check_sqlite(_: Workspace, __: Store | None) -> Check:
 
 def check_server(store: Store | None) -> Iterator[Check]:
     """Whether the server separates people, and the connection keeps others out. Nothing while the server is away."""
-    if store is None:
-        return  # without loading the driver, which may not be installed
-    from holdfast.store.postgres import PostgresStore
-
-    if not isinstance(store, PostgresStore):
+    if store is None or store.team is None:
         return
-    from holdfast.store.postgres.members import server_info
-
     try:
-        info = server_info(store)
+        info = store.describe()
     except HoldfastError as error:
         yield Check("server", "failed", error.message, error.hint)
         return
-    person = one_line(info.person)
+    person = one_line(info.person or "")
     if info.above:
         yield Check(
             "server", "warning",
@@ -102,7 +96,7 @@ def check_server(store: Store | None) -> Iterator[Check]:
             "Leave sslmode out of HOLDFAST_STORE; ?sslrootcert=FILE names who signed the server's certificate.",
         )  # fmt: skip
     else:
-        detail = f"PostgreSQL {info.server}, tables {info.version}, vault {one_line(info.vault)}, as {person}"
+        detail = f"PostgreSQL {info.server}, tables {info.version}, vault {one_line(info.vault or '')}, as {person}"
         yield Check("server", "ok", detail)
 
 

@@ -54,7 +54,7 @@ def explain(error: OSError | ValueError, operation: str, path: str) -> HoldfastE
         )
     kind, reason, hint = _REASONS.get(error.errno or 0, (Failed, "", ""))
     if WINDOWS and isinstance(error, PermissionError):
-        hint = "Another program may hold it open: close it and run the command again."
+        hint = "Another program may have it open: close it and run the command again."
     reason = reason or (error.strerror or "the system gave no reason").lower()
     name = errno.errorcode.get(error.errno or 0)
     details = f"{name}: {error.strerror}" if name and error.strerror else None

@@ -1,4 +1,4 @@
-"""Recognize a recorded process: whether it is still the same one, and still running.
+"""Recognise a recorded process: whether it is still the same one, and still running.
 
 A pid alone identifies nothing: systems reuse pids, containers have their own, and reboots start over. Only pid, start
 time, boot, namespace and machine together identify a process.

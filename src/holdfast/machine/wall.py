@@ -13,7 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # status lines must load this module quickly
     from collections.abc import Callable
     from datetime import timedelta
-    from typing import Final
+    from typing import Final, overload
+
+    from holdfast.core.times import Moment
 
 BUILD_DATE: Final = 1_793_491_200_000  # 2026-11-01T00:00:00Z, in ms
 LATEST: Final = BUILD_DATE + 7305 * 86_400_000  # 20 years later: any later time is certainly wrong
@@ -135,6 +137,27 @@ def local_moment(text: str) -> int:
     from holdfast.core.times import from_local, parse_time
 
     return from_local(parse_time(f"{text}Z"), local_offset)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def as_ms(at: Moment) -> int: ...
+    @overload
+    def as_ms(at: Moment | None) -> int | None: ...
+
+
+def as_ms(at: Moment | None) -> int | None:
+    """The milliseconds of a time that a program gives; a datetime without an offset is in this machine's zone."""
+    if at is None or isinstance(at, int):
+        return at
+    from datetime import datetime
+
+    from holdfast.core.times import ms_of
+
+    if not isinstance(at, datetime):
+        raise TypeError(f"expected a datetime or whole milliseconds since 1970, got {at!r}")
+    return ms_of(at, local_offset)
 
 
 def _possible(ms: int) -> bool:

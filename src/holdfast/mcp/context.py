@@ -124,9 +124,9 @@ class McpContext:
         async with self._reading:
             return await self._ask(project, work)
 
-    async def run_apart(self, project: str, work: Callable[[Keeper], Result]) -> Result:
+    async def run_with_own_keeper(self, project: str, work: Callable[[Keeper], Result]) -> Result:
         """Run work that may take long with a separate keeper, so that other calls need not wait."""
-        return await to_thread.run_sync(self._run_apart, project, work)
+        return await to_thread.run_sync(self._run_with_own_keeper, project, work)
 
     def close(self) -> None:
         for pool in self._pools.values():
@@ -153,7 +153,7 @@ class McpContext:
             self._pools.pop(next(iter(self._pools))).close()
         return pool
 
-    def _run_apart(self, project: str, work: Callable[[Keeper], Result]) -> Result:
+    def _run_with_own_keeper(self, project: str, work: Callable[[Keeper], Result]) -> Result:
         with self._open(self._directory(project)) as keeper:
             return work(keeper)
 
@@ -164,10 +164,10 @@ class McpContext:
                 f"Holdfast's directory, {display_path(home)}, is not a directory",
                 hint="The person has to move that file away, or set HOLDFAST_HOME to a directory.",
             )
-        keeper = Keeper.open(directory, home=options.home, store=options.store, actor=options.actor)
-        keeper.environ = options.environ
-        keeper.agent_dirs = AgentDirs(os.path.expanduser("~"), keeper.place.root, options.environ, sys.platform)
-        return keeper
+        return Keeper.open(
+            directory, home=options.home, store=options.store, actor=options.actor, environ=options.environ,
+            agent_dirs=AgentDirs(os.path.expanduser("~"), directory, options.environ, sys.platform),
+        )  # fmt: skip
 
     # ── which project ────────────────────────────────────────────────────────────────────────────────────
 

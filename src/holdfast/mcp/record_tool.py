@@ -112,7 +112,7 @@ class AgentEntry(_RecordEntry):
 
 class TaskEntry(_RecordEntry):
     event: Literal["added", "started", "completed", "blocked", "reopened", "dropped"]
-    id: Annotated[Kind, Field(description="added: if you want to choose it; else which task")] = ""
+    id: Annotated[Kind, Field(description="added: only to choose it yourself; otherwise: which task")] = ""
     text: Annotated[Text, Field(description="added: what is to be done")] = ""
     phase: Annotated[Name, Field(description="added: the phase of the plan")] = ""
     agent: Annotated[Name, Field(description="added: the agent that does it")] = ""

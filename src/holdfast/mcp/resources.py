@@ -108,9 +108,9 @@ def add_prompts(server: MCPServer[Any], context: McpContext) -> None:
         session: Annotated[Name, _SESSION_FIELD] = "", remark: Annotated[Text, _REMARK_FIELD] = ""
     ) -> list[UserMessage]:
         return await prompt(
-            "Hand this session over. Look at what was really done since the briefing below, and call record with "
+            "Hand this session over. Look at what was actually done since the briefing below, and call record with "
             "what is missing in it: tasks done and left, decisions and their reasons, files changed, and one note "
-            "that tells the next one what to do first and what to beware of. Then call pause_session, and show "
+            "that tells the next agent what to do first and what to watch out for. Then call pause_session, and show "
             "me that note.",
             session, remark,
         )  # fmt: skip
@@ -122,9 +122,9 @@ def add_prompts(server: MCPServer[Any], context: McpContext) -> None:
         session: Annotated[Name, _SESSION_FIELD] = "", remark: Annotated[Text, _REMARK_FIELD] = ""
     ) -> list[UserMessage]:
         return await prompt(
-            "Wrap this session up. Compare its goal and its plan with what was really done; call record for what is "
-            "missing. If something is left, tell me and stop there. Otherwise call finish_session with a summary of "
-            "one or two lines, and show it to me.",
+            "Wrap this session up. Compare its goal and its plan with what was actually done; call record for what "
+            "is missing. If something is left, tell me and stop there. Otherwise call finish_session with a summary "
+            "of one or two lines, and show it to me.",
             session, remark,
         )  # fmt: skip
 

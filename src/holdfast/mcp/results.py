@@ -108,7 +108,7 @@ def collect_notes(keeper: Keeper) -> Iterator[list[str]]:
     notes: list[str] = []
     yield notes
     notices = keeper.take_notices()
-    notes += [shorten(one_line(sentence), _MAX_NOTE_LENGTH) for sentence in notices[:_MAX_NOTES]]
+    notes += [shorten(one_line(str(sentence)), _MAX_NOTE_LENGTH) for sentence in notices[:_MAX_NOTES]]
     if len(notices) > _MAX_NOTES:
         notes.append(f"and {len(notices) - _MAX_NOTES} more notices: holdfast status")
 

@@ -34,7 +34,7 @@ from holdfast.mcp.context import McpContext, ServerOptions
 from holdfast.mcp.streams import Descriptors
 
 INSTRUCTIONS: Final = (
-    "Holdfast keeps the sessions of coding agents: what is worked on survives crashes, is resumed where it stopped,"
+    "Holdfast keeps the sessions of coding agents: work survives crashes, resumes where it stopped,"
     " and travels to other devices. Call get_status when you begin. If a session is in progress there or the person"
     " wants to continue earlier work, call resume_session and read its briefing; for a new piece of work, "
     "start_session with its goal. While working, call record after each step that others would need to know: "

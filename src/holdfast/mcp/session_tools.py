@@ -98,7 +98,7 @@ class SessionTools:
             notes += project_file_notes(handle.keeper, at_work=True)
             return status_result(handle, notes, max_chars)
 
-        return await self._context.run_apart(project, work)
+        return await self._context.run_with_own_keeper(project, work)
 
     async def get_status(
         self,
@@ -125,7 +125,7 @@ class SessionTools:
         self,
         query: Annotated[Name, Field(description="Words to look for in goals, notes, decisions, tasks.")] = "",
         status: Annotated[Status, Field(description="Only sessions with this status.")] = "",
-        since: Annotated[Name, Field(description="Not older than this date, or RFC 3339 time.")] = "",
+        since: Annotated[Name, Field(description="No older than this date, or RFC 3339 time.")] = "",
         all_projects: Annotated[bool, Field(description="Search every project, not only this one.")] = False,
         limit: Annotated[int, Field(ge=1, le=50)] = 10,
         cursor: Annotated[Name, Field(description="`cursor` of the previous page.")] = "",
@@ -268,7 +268,7 @@ def opening_tools(context: McpContext) -> list[Tool]:
         make_tool(
             verbs.search_history, Found, title="Search past sessions", reads=True,
             description="Past and present sessions, newest first, a page at a time. Use it before starting work that "
-            "may have been done or tried before; get_status with the id shows the whole story of one.",
+            "may have been done or tried before; get_status with its id shows one in full.",
         ),
     ]  # fmt: skip
 
@@ -285,7 +285,7 @@ def closing_tools(context: McpContext) -> list[Tool]:
         make_tool(
             verbs.finish_session, Receipt, title="Finish the session", destroys=True, repeatable=True,
             description="End the session for good when the work is done (completed), given up (aborted) or cannot "
-            "continue (failed). Agents still recorded as at work end with it. Ask the person first if unsure; "
+            "continue (failed). Agents still recorded as running end with it. Ask the person first if unsure; "
             "pause_session is for a break.",
         ),
     ]  # fmt: skip

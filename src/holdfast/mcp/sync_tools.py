@@ -49,7 +49,7 @@ class SyncTool:
         def work(keeper: Keeper) -> CallToolResult:
             return _sync_result(sync(keeper, remote or None, progress=_progress(context)))
 
-        return await self._context.run_apart(project, work)
+        return await self._context.run_with_own_keeper(project, work)
 
 
 def _progress(context: Context) -> Callable[[int, int, str], None]:
@@ -257,7 +257,7 @@ def share_tool(mcp_context: McpContext) -> Tool:
                 f" They accept it with: holdfast accept {done.url}",
             )
 
-        return await mcp_context.run_apart(project, work)
+        return await mcp_context.run_with_own_keeper(project, work)
 
     return make_tool(
         share_session, Shared, title="Share a session with a person", destroys=True, outside=True,

@@ -26,11 +26,14 @@ from holdfast.core.events import (
 )
 from holdfast.core.failures import CATEGORIES, Category
 from holdfast.core.lifecycle import AGENT, allows, refusal
+from holdfast.core.model import short_repr
 from holdfast.core.registers import find_target
 from holdfast.core.state import AgentState, State
 from holdfast.core.text import check_identifier, check_text, shorten
+from holdfast.core.times import Moment
 from holdfast.machine import host
 from holdfast.machine.process import identify
+from holdfast.machine.wall import as_ms
 
 if TYPE_CHECKING:
     from holdfast.sessions.work import Work
@@ -46,43 +49,51 @@ class AgentHandle:
         self.id = agent_id
         self.ref = ref
 
-    def progress(self, fraction: float, *, at: int | None = None) -> Self:
+    def __repr__(self) -> str:
+        state = self.session._ws.known_state(self.session.id)  # noqa: SLF001 (an agent is part of its session)
+        agent = None if state is None else self._find(state)
+        known = (None, None) if agent is None else (agent.task, agents.status_of(agent))
+        return short_repr(self, self.id, *known)
+
+    def _find(self, state: State) -> AgentState | None:
+        return agents.find(state, id_of(agent_names(state.agents.values()), self.id), self.ref)
+
+    def progress(self, fraction: float, *, at: Moment | None = None) -> Self:
         from holdfast.sessions.work import fraction as checked
 
         return self._record(AgentProgressed, at, progress=checked(fraction))
 
-    def done(self, *, summary: str | None = None, tokens: int | None = None, at: int | None = None) -> Self:
+    def done(self, *, summary: str | None = None, tokens: int | None = None, at: Moment | None = None) -> Self:
         if tokens is not None and not 0 <= tokens <= 10**12:
             raise Invalid("the number of tokens must be from 0 to 1,000,000,000,000")
         return self._record(AgentCompleted, at, summary=summary, tokens=tokens)
 
-    def fail(self, message: str, *, category: str = "logical", at: int | None = None) -> Self:
+    def fail(self, message: str, *, category: str = "logical", at: Moment | None = None) -> Self:
         return self._record(
             AgentFailed, at, message=check_text(message, "the message"), category=known_category(category)
         )
 
-    def time_out(self, message: str, *, at: int | None = None) -> Self:
+    def time_out(self, message: str, *, at: Moment | None = None) -> Self:
         return self._record(AgentTimedOut, at, message=message)
 
-    def retry(self, *, pid: int | None = None, at: int | None = None) -> Self:
+    def retry(self, *, pid: int | None = None, at: Moment | None = None) -> Self:
         return self._record(AgentRetried, at, pid=pid, process=process(pid))
 
-    def pause(self, *, at: int | None = None) -> Self:
+    def pause(self, *, at: Moment | None = None) -> Self:
         return self._record(AgentPaused, at)
 
-    def resume(self, *, pid: int | None = None, at: int | None = None) -> Self:
+    def resume(self, *, pid: int | None = None, at: Moment | None = None) -> Self:
         return self._record(AgentResumed, at, pid=pid, process=process(pid))
 
-    def abort(self, reason: str | None = None, *, at: int | None = None) -> Self:
+    def abort(self, reason: str | None = None, *, at: Moment | None = None) -> Self:
         return self._record(AgentAborted, at, reason=reason)
 
-    def changed(self, path: str, action: str = "modified", *, at: int | None = None) -> Self:
+    def changed(self, path: str, action: str = "modified", *, at: Moment | None = None) -> Self:
         self.session.changed(path, action, agent=self.id, at=at)
         return self
 
     def state(self) -> AgentState:
-        state = self.session.state()
-        agent = agents.find(state, id_of(agent_names(state.agents.values()), self.id), self.ref)
+        agent = self._find(self.session.state())
         if agent is None:
             raise self._unknown()
         return agent
@@ -109,7 +120,7 @@ class AgentHandle:
         """Whether the agent has not ended yet, so that the end of the block ends it."""
         return agents.status_of(self.state()) in ("running", "paused")
 
-    def _record(self, kind: type[AgentEvent], at: int | None, **fields: object) -> Self:
+    def _record(self, kind: type[AgentEvent], at: Moment | None, **fields: object) -> Self:
         event = TYPE_OF[kind].name
         refs: list[str] = []
 
@@ -144,7 +155,7 @@ def start(
     background: bool,
     pid: int | None,
     pending: bool = False,
-    at: int | None,
+    at: Moment | None,
 ) -> AgentHandle:
     for name in (agent_id, blocking_on):
         if name is not None:
@@ -176,7 +187,7 @@ def start(
         )  # fmt: skip
         return [started]
 
-    agent = agents.find(session._ws.recorder.record(session.id, build, at=at), agent_id)  # noqa: SLF001
+    agent = agents.find(session._ws.recorder.record(session.id, build, at=as_ms(at)), agent_id)  # noqa: SLF001
     return AgentHandle(session, agent_id, None if agent is None else agent.ref)
 
 

@@ -390,7 +390,8 @@ def _refuse_unwritable(git: GitBranches, tip: str, target: str | None, operation
     problem = None if target is None else git.unwritable(tip, target)
     if problem is not None:
         raise Refused(
-            f"Holdfast runs no program of a repository, and without it the work tree would be wrong: {problem}",
+            "Holdfast runs no program that only a repository names, and without it the work tree would be wrong:"
+            f" {problem}",
             hint=f"Do it with git: {by_hand}; then `holdfast stop`. Or name the filter in your own configuration: "
             "`git config --global`.",
             operation=operation,

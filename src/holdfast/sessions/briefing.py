@@ -115,7 +115,7 @@ def briefing(
             written = other if fewer > left else written
         if len(written) <= max_chars:
             break
-    return written if len(written) <= max_chars else style.stump(head, last, max_chars)
+    return written if len(written) <= max_chars else style.head_only(head, last, max_chars)
 
 
 def _fit(
@@ -428,7 +428,7 @@ class _Plain:
         prefix = f"  {number}. " if part.numbered and not item.startswith("… ") else "  - "
         return prefix + item.replace("\n", "\n" + " " * len(prefix))
 
-    def stump(self, head: list[tuple[str, str]], last: str, room: int) -> str:
+    def head_only(self, head: list[tuple[str, str]], last: str, room: int) -> str:
         lines = [last, f"{head[1][0]}: {head[1][1]}", *(f"{name}: {value}" for name, value in head if name != "Goal")]
         return "\n".join(lines)[: max(room, 0)]
 
@@ -461,7 +461,7 @@ class _Markdown:
     def _marked(self, inside: str) -> str:
         return self._open + _MARKS.sub(MARK.replace("-", "_"), inside) + self._close
 
-    def stump(self, head: list[tuple[str, str]], last: str, room: int) -> str:
+    def head_only(self, head: list[tuple[str, str]], last: str, room: int) -> str:
         inside = "\n".join(
             [
                 f"**{last}**",

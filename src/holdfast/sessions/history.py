@@ -13,7 +13,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.text import MAX_NAME_LENGTH, check_text, shorten
 from holdfast.core.times import DAY, format_time
-from holdfast.sessions.ownership import own_test, session_of
+from holdfast.sessions.ownership import is_linked, own_test, session_of
 from holdfast.store import origin
 from holdfast.store.interface import Filter, Store
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 def rows_at(ws: Workspace, rows: Iterable[Row], at: int, criteria: Filter) -> list[Row]:
     """The rows as they were at a moment, filtered by their values then."""
+    from holdfast.store.listing import row_of
+    from holdfast.store.tables import summary
+
     matching: list[Row] = []
     archive_ms = archive_after(ws, criteria)
     for row in rows:
@@ -42,14 +45,11 @@ def rows_at(ws: Workspace, rows: Iterable[Row], at: int, criteria: Filter) -> li
             or (criteria.archived is not None and archived_now != criteria.archived)
         ):
             continue
-        matching.append(
-            Row(
-                id=row.id, goal=view.text_value(state, "goal") or "", status=was, progress=view.progress_of(state),
-                project=row.project, device=view.device_of(state), created_at=row.created_at,
-                updated_at=format_time(state.updated_at), working_ms=view.worktime(state, at).working,
-                archived=archived_now, over=ws.is_over(state, at=at), aliases=view.aliases_of(state),
-            )
-        )  # fmt: skip
+        then = row_of(row.id, summary(state), archived=archived_now)
+        then.project, then.created_at = row.project, row.created_at
+        then.working_ms = view.worktime(state, at).working
+        then.over, then.aliases = ws.is_over(state, at=at), view.aliases_of(state)
+        matching.append(then)
     return matching
 
 
@@ -64,14 +64,18 @@ def states_of(ws: Workspace, rows: Iterable[Row], *, at: int | None = None) -> l
 
 SHORTEST_PREFIX = 4
 _LENGTH_OF_UUID = 36
+_ID_CHARACTERS = frozenset("0123456789abcdef-")
 _LOOKED_AT = 20  # recent sessions checked for the latest one that is not over
 
 
-def resolve_reference(store: Store | None, reference: str) -> str:
+def _resolve(ws: Workspace, reference: str) -> str:
     """Resolve a UUID, a unique prefix of one, or an alias to a session id."""
     check_text(reference, "the session's id", max_length=MAX_NAME_LENGTH)
+    store = ws.existing_store()
     candidates = store.find(reference) if store else []
     exact = [candidate for candidate in candidates if candidate == reference.lower()]
+    if not any(candidate.startswith(reference.lower()) for candidate in candidates):
+        candidates = _named(ws, candidates, reference)
     # Whoever starts a session chooses its id: another person's whole id can equal the printed prefix of one of ours.
     may_be_prefix = not SHORTEST_PREFIX <= len(reference) < _LENGTH_OF_UUID
     certain = exact if may_be_prefix or any(_is_own(store, session) for session in exact) else []
@@ -102,11 +106,33 @@ def _is_own(store: Store | None, session: str) -> bool:
     return store is not None and origin.share_of(store, session) is None and store.may_repair(session)
 
 
+def _named(ws: Workspace, sessions: Iterable[str], alias: str) -> list[str]:
+    """The sessions that this alias may mean: those that our devices gave it to, else those of others.
+
+    In a session of ours, nobody else's alias counts: it could be that of another session, which a command then
+    would miss. Nor does one of others that looks like an id, or the beginning of one.
+    """
+    ours: list[str] = []
+    others: list[str] = []
+    for session in sessions:
+        state = ws.store().state(session)
+        writers = (
+            []
+            if state is None
+            else [writer for name, writer in state.aliased_by.items() if state.aliases.get(name) == alias]
+        )
+        if any(map(own_test(ws, session), writers)) or (state is not None and is_linked(ws, state, alias)):
+            ours.append(session)
+        elif not _is_own(ws.store(), session) and not _ID_CHARACTERS.issuperset(alias.lower()):
+            others.append(session)
+    return ours or others
+
+
 def find(ws: Workspace, reference: str = "@", *, at: int | None = None) -> str:
     """Resolve a UUID, a unique prefix, an alias or `@` (the current session, now or at a moment) to a session id."""
     ws.collect()
     if reference != "@":
-        return resolve_reference(ws.existing_store(), reference)
+        return _resolve(ws, reference)
     current = current_session(ws, at=at)
     if current is None:
         raise NotFound("there is no current session here", hint="Start one: holdfast start GOAL")

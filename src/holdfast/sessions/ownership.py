@@ -1,4 +1,4 @@
-"""What is ours: which writers of a session are our devices, and which session a conversation belongs to.
+"""Ownership: which writers of a session are our devices, and which session a conversation belongs to.
 
 Anybody who may write in a session can name any conversation there, or record that it moved: that must neither draw
 our work into their session nor divert it from ours. Only events of our own devices count, the latest of them first.

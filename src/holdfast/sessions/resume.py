@@ -133,7 +133,7 @@ def resume(
     if not force:
         resume_check.refuse(differences, state)
     claimed = project is not None and (
-        resume_check.unclaimed(ws, project, foreign=foreign)
+        resume_check.would_claim_project(ws, project, foreign=foreign)
         # Git showed that both are one project: claim it, so that the path is enough from now on.
         or (foreign and projects.is_same_project(ws.store(), ws.place, project))
     )

@@ -63,7 +63,9 @@ def check(
     project = state.project
     if project is None:
         return ()
-    if not projects.is_same_project(ws.store(), ws.place, project) and not unclaimed(ws, project, foreign=foreign):
+    if not projects.is_same_project(ws.store(), ws.place, project) and not would_claim_project(
+        ws, project, foreign=foreign
+    ):
         return (_other_project(state, project, blocking=foreign),)
     # This device worked here last: only the files themselves may differ, after a crash.
     if not foreign:
@@ -110,7 +112,7 @@ def refuse(differences: Sequence[ResumeDifference], state: State) -> None:
 # ── the project ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def unclaimed(ws: Workspace, project: ProjectFacts, *, foreign: bool) -> bool:
+def would_claim_project(ws: Workspace, project: ProjectFacts, *, foreign: bool) -> bool:
     """Whether resuming a session here makes its project this one.
 
     That is so if only a path is known of it (another device's, or one that no longer exists) and nothing of this one.
@@ -151,7 +153,7 @@ def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[Res
     elif commit is not None and not git.is_ancestor(commit, "HEAD"):
         behind = git.is_ancestor("HEAD", commit)
         yield ResumeDifference(
-            "commit", f"what is checked out is {'behind' if behind else 'without'} commit {short}, {left.words}",
+            "commit", f"the checkout {'is behind' if behind else 'does not contain'} commit {short}, {left.words}",
             left.reach_command(current, behind=behind), blocking=True,
         )  # fmt: skip
     elif branch is not None and current != branch:
@@ -161,7 +163,7 @@ def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[Res
         )  # fmt: skip
     elif commit is not None and commit != git.commit_id():
         yield ResumeDifference(
-            "commit", f"what is checked out has more than commit {short}, {left.words}", None, blocking=False
+            "commit", f"the checkout has commits after {short}, {left.words}", None, blocking=False
         )
 
 

@@ -212,7 +212,7 @@ class _Run:
                 if attempt == 1:
                     self._record(self._not_started_event(error))
                     raise
-                self._announce(f"{self.id} is not tried again: {error.message}")
+                self._announce(f"{self.id} is not retried: {error.message}")
                 return self._result(code)
             code = outcome.code
             category = self._end(outcome)
@@ -305,7 +305,7 @@ class _Run:
         own = agents.find(state, self.id, self._ref)
         status = "deleted" if own is None else agents.status_of(own)
         if own is None or not allows(AGENT, status, event):
-            raise Refused(f"agent {self.id} was {status} by someone else meanwhile", session=session)
+            raise Refused(f"agent {self.id} was {status} by someone else in the meantime", session=session)
         if kind is AgentResumed and self._circuit(state, own):
             self._retries = 0
         queue = [agent for agent in _earlier_agents(own, state) if _is_queued(agent)] if kind is AgentResumed else []
@@ -361,7 +361,9 @@ class _Run:
             end = AgentAborted(id=self.id, ref=self._ref, reason=f"stopped by {signal_name(number)}")
         else:
             category = self._category(outcome)
-            message = f"{self._name()} {outcome.message}" if self._begun else legible(outcome.message)
+            message = (
+                f"{self._name()} {outcome.message}" if self._begun else without_undecodable_bytes(outcome.message)
+            )
             if not self._begun or outcome.timed_out or outcome.signal is not None:
                 self._announce(message)  # the command cannot have recorded its end itself
             if outcome.timed_out and category == "transient":
@@ -420,14 +422,14 @@ class _Run:
             self._unrecorded = self._unrecorded or error
 
     def _name(self) -> str:
-        return shorten(legible(os.path.basename(self._argv[0]) or self._argv[0]), 60)
+        return shorten(without_undecodable_bytes(os.path.basename(self._argv[0]) or self._argv[0]), 60)
 
 
 def _command_line(argv: Sequence[str]) -> str:
     """The command as typed in a shell."""
-    return legible(shlex.join(argv))
+    return without_undecodable_bytes(shlex.join(argv))
 
 
-def legible(word: str) -> str:
+def without_undecodable_bytes(word: str) -> str:
     """The text without undecodable bytes, which only the command needs."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -80,7 +80,7 @@ def store_for_later(
 
 def read(entry: spool.SpoolEntry) -> DeferredRun:
     """Raises `Invalid` for a malformed entry, which may still be being written."""
-    raw = files.read_limited(entry.path, spool.MAX_PAYLOAD_SIZE, subject="what became of a command")
+    raw = files.read_limited(entry.path, spool.MAX_PAYLOAD_SIZE, subject="the outcome of a command")
     try:
         return msgspec.json.decode(entry.payload(raw), type=decodable(DeferredRun))
     except msgspec.MsgspecError:

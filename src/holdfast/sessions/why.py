@@ -73,7 +73,7 @@ def _weaken_if_shared(ws: Workspace, answer: ChangeOrigin) -> tuple[ChangeOrigin
     is_own = own_test(ws, answer.id)
     if all(map(is_own, ws.state(answer.id).heads)):
         return answer, False
-    return _at_most_likely(answer, "others write in this session, too"), True
+    return _at_most_likely(answer, "others also write to this session"), True
 
 
 def _find_origins(ws: Workspace, reference: str) -> WhyAnswer:
@@ -138,7 +138,7 @@ class _Search:
                 continue
             earlier_origins: list[ChangeOrigin] = []
             for earlier in () if sha in visited else self._predecessors(record, path):
-                reason = f"{sha[:12]} was made of {earlier[:12]} by an amend or a rebase"
+                reason = f"{sha[:12]} was made from {earlier[:12]} by an amend or a rebase"
                 earlier_origins += [
                     origin._replace(because=f"{reason}; {origin.because}")
                     for origin in self.recorded_as(earlier, path, visited | {sha})
@@ -268,7 +268,7 @@ class _Search:
                 origins.append(origin._replace(
                     conversation=_id_of(writer) if changed_it else None,
                     certainty="likely" if writer and changed_it else "uncertain",
-                    because=f"{words}; as for the commit, {origin.because}",
+                    because=f"{words}; about the commit: {origin.because}",
                 ))  # fmt: skip
             elif complete:
                 origins.append(origin)
@@ -367,9 +367,9 @@ def _of_record(state: State, record: CommitState) -> ChangeOrigin:
             "likely": f"{record.conversation} was at work when it was made",
         }.get(certainty, f"{record.conversation} may have made it")
         if record.among:
-            because += f"; {_or(record.among)} were at work at once"
+            because += f"; {_or(record.among)} were at work at the same time"
     elif record.among:
-        because = f"{_or(record.among)} may have made it: all of them, or the person, were at work then"
+        because = f"{_or(record.among)} may have made it, or the person: all of them were at work then"
     else:
         because = "a person made it while the session was open; no conversation was at work"
     return _answer(state, record.conversation, certainty, f"{because} ({local_text(record.at)})")

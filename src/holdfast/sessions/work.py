@@ -32,9 +32,10 @@ from holdfast.core.registers import find_target
 from holdfast.core.reminders import crossed_limit
 from holdfast.core.state import State
 from holdfast.core.text import MAX_NAME_LENGTH, check_identifier, check_relative_path, check_text, shorten
-from holdfast.core.times import MINUTE
+from holdfast.core.times import MINUTE, Moment
 from holdfast.machine import files
 from holdfast.machine.git.worktree import WorkTree
+from holdfast.machine.wall import as_ms
 from holdfast.workspace.recorder import BuildEvents
 
 if TYPE_CHECKING:
@@ -100,22 +101,22 @@ class Work:
         # The task that the last verb changed (its event's ref), for surfaces to report.
         self.moved: str | None = None
 
-    def state(self, *, at: int | None = None) -> State:
-        return self._ws.state(self.id, at=at)
+    def state(self, *, at: Moment | None = None) -> State:
+        return self._ws.state(self.id, at=as_ms(at))
 
-    def document(self, *, at: int | None = None) -> Session:
+    def document(self, *, at: Moment | None = None) -> Session:
         """The session as the public contract describes it, as of now or of a moment."""
-        return document(self._ws, self.id, at=at)
+        return document(self._ws, self.id, at=as_ms(at))
 
     def described(self, state: State, now: int) -> Session:
         """The same from a state that is already loaded."""
         return described(self._ws, state, now)
 
-    def _record(self, *datas: EventData, at: int | None = None) -> Self:
+    def _record(self, *datas: EventData, at: Moment | None = None) -> Self:
         return self._record_with(lambda _: datas, at=at)
 
-    def _record_with(self, build: BuildEvents, *, at: int | None = None) -> Self:
-        self._ws.recorder.record(self.id, build, at=at)
+    def _record_with(self, build: BuildEvents, *, at: Moment | None = None) -> Self:
+        self._ws.recorder.record(self.id, build, at=as_ms(at))
         return self
 
     # ── work ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,7 +130,7 @@ class Work:
         blocking_on: str | None = None,
         background: bool = False,
         pid: int | Literal["own"] | None = "own",
-        at: int | None = None,
+        at: Moment | None = None,
     ) -> AgentHandle:
         """Start an agent. As a context manager, it completes at the end of the block, or fails with the exception.
 
@@ -150,7 +151,7 @@ class Work:
         type: str,  # noqa: A002 (the contract's word)
         task: str | None = None,
         blocking_on: str | None = None,
-        at: int | None = None,
+        at: Moment | None = None,
     ) -> AgentHandle:
         """Plan an agent: it is pending until it is started under this id."""
         from holdfast.sessions.agents import start
@@ -172,7 +173,7 @@ class Work:
         task_id: str | None = None,
         phase: str | None = None,
         agent: str | None = None,
-        at: int | None = None,
+        at: Moment | None = None,
     ) -> str:
         """Add a task to the plan; returns its id."""
         from holdfast.core.secrets.patterns import redact
@@ -198,32 +199,32 @@ class Work:
         return ids[0]
 
     def start_task(
-        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: Moment | None = None
     ) -> Self:
         return self._task(TaskStarted, task_id, outcome, artifacts, at)
 
     def finish_task(
-        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: Moment | None = None
     ) -> Self:
         return self._task(TaskCompleted, task_id, outcome, artifacts, at)
 
     def block_task(
-        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: Moment | None = None
     ) -> Self:
         return self._task(TaskBlocked, task_id, outcome, artifacts, at)
 
     def reopen_task(
-        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: Moment | None = None
     ) -> Self:
         return self._task(TaskReopened, task_id, outcome, artifacts, at)
 
     def drop_task(
-        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: Moment | None = None
     ) -> Self:
         return self._task(TaskDropped, task_id, outcome, artifacts, at)
 
     def _task(
-        self, kind: type[TaskEvent], task_id: str, outcome: str | None, artifacts: Sequence[str], at: int | None
+        self, kind: type[TaskEvent], task_id: str, outcome: str | None, artifacts: Sequence[str], at: Moment | None
     ) -> Self:
         check_identifier(task_id, "a task's id")
         paths = tuple(check_relative_path(path) for path in artifacts)
@@ -251,23 +252,23 @@ class Work:
         context: str | None = None,
         options: Sequence[str] = (),
         why: str | None = None,
-        at: int | None = None,
+        at: Moment | None = None,
     ) -> Self:
         check_text(chosen, "the decision")
         return self._record(DecisionMade(chosen=chosen, context=context, options=tuple(options), why=why), at=at)
 
     def changed(
-        self, path: str, action: str = "modified", *, agent: str | None = None, at: int | None = None
+        self, path: str, action: str = "modified", *, agent: str | None = None, at: Moment | None = None
     ) -> Self:
         """Record a change to a file of the project, with its hash as it is now. Contents are never kept."""
         from holdfast.workspace import projects
 
         if action not in ACTIONS:
             raise Invalid(f"unknown kind of change {shorten(action, 40)!a}", hint=f"Kinds are {', '.join(ACTIONS)}.")
-        tidy = check_relative_path(path)
+        normalized = check_relative_path(path)
         if agent is not None:
             check_identifier(agent, "an agent's id")
-        observed = observe(self._ws.place, tidy, action, self._ws.notices)
+        observed = observe(self._ws.place, normalized, action, self._ws.notices)
 
         def build(state: State) -> Iterator[EventData]:
             if state.project is not None and state.project.id not in projects.project_ids(
@@ -278,10 +279,10 @@ class Work:
                     hint="Record its files from there: --project DIR",
                     session=self.id,
                 )
-            before = next((change.hash_after for change in reversed(state.files) if change.path == tidy), None)
+            before = next((change.hash_after for change in reversed(state.files) if change.path == normalized), None)
             by = None if agent is None else _agent_id(state, agent)
             yield FileChanged(
-                path=tidy, action=action, agent=by, lines_added=observed.lines_added,
+                path=normalized, action=action, agent=by, lines_added=observed.lines_added,
                 lines_removed=observed.lines_removed,
                 hash_before=None if action == "created" else before, hash_after=observed.hash,
             )  # fmt: skip
@@ -289,7 +290,7 @@ class Work:
         return self._record_with(build, at=at)
 
     def measure_context(
-        self, tokens: int, *, window: int | None = None, agent: str | None = None, at: int | None = None
+        self, tokens: int, *, window: int | None = None, agent: str | None = None, at: Moment | None = None
     ) -> Self:
         if agent is not None:
             check_identifier(agent, "an agent's id")
@@ -303,11 +304,11 @@ class Work:
 
         return self._record_with(build, at=at)
 
-    def compress(self, to: int | None = None, *, at: int | None = None) -> Self:
+    def compress(self, to: int | None = None, *, at: Moment | None = None) -> Self:
         left = None if to is None else int(number(to, "the number of tokens", 0, MAX_TOKENS))
         return self._record(ContextCompressed(tokens=left), at=at)
 
-    def hill(self, scope: str, position: int, *, at: int | None = None) -> Self:
+    def hill(self, scope: str, position: int, *, at: Moment | None = None) -> Self:
         check_text(scope, "the scope", max_length=MAX_NAME_LENGTH)
         place = int(number(position, "the position on the hill", 0, 10))
         return self._record(HillMoved(scope=scope, position=place), at=at)

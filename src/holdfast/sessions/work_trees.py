@@ -66,7 +66,7 @@ def belongs_here(ws: Workspace, session_id: str) -> bool:
         return True
     if projects.is_same_project(store, ws.place, state.project):
         return True
-    return resume_check.unclaimed(ws, state.project, foreign=resume_check.left_by_another(ws, state))
+    return resume_check.would_claim_project(ws, state.project, foreign=resume_check.left_by_another(ws, state))
 
 
 def path_here(ws: Workspace, state: State) -> str | None:

@@ -62,6 +62,14 @@ class SqliteAddress(NamedTuple):
     def key(self) -> str:
         return self.path
 
+    @property
+    def hides(self) -> bool:
+        return False
+
+    @property
+    def server(self) -> None:
+        return None
+
     def is_there(self) -> bool:
         return os.path.lexists(self.path)
 
@@ -99,6 +107,11 @@ class PostgresAddress(NamedTuple):
     def parameters(self) -> Mapping[str, str]:
         """Everything in the URL, the password included, by libpq's names; and our own, `vault`."""
         return _read(self.secret)
+
+    @property
+    def server(self) -> PostgresAddress:
+        """The address of a server, which has members and an administrator; None for a file."""
+        return self
 
     @property
     def hides(self) -> bool:

@@ -56,7 +56,7 @@ class Filter(NamedTuple):
     unfinished: bool = False
     # Of projects with this name.
     name: str | None = None
-    # Only what is archived, or only what is not.
+    # Only archived sessions, or only the others.
     archived: bool | None = None
     # Sessions that ended this long before `now` count as archived.
     now: int = 0
@@ -135,6 +135,42 @@ class ShareGrant(NamedTuple):
     writes: bool
 
 
+class StoreInfo(NamedTuple):
+    """What a store is. For a file, what only servers have is None; sizes of a server cover all its vaults."""
+
+    # The version of its tables.
+    version: int | None = None
+    # On a server an estimate, None before it has one.
+    events: int | None = None
+    bytes: int | None = None
+    server: str | None = None
+    vault: str | None = None
+    person: str | None = None
+    partitions: int | None = None
+    # Whether row-level security does not bind this person.
+    above: bool | None = None
+    # Whether the connection stays within this machine; whether it is encrypted, and the server proved who it is.
+    local: bool | None = None
+    encrypted: bool | None = None
+    proven: bool | None = None
+
+
+class Team(Protocol):
+    """The people of a store on a server, and whom sessions are shared with. Only its owner shares a session."""
+
+    def people(self) -> list[str]:
+        """Everybody in the vault."""
+
+    def shares(self, session: str) -> list[ShareGrant]:
+        """Whom a session is shared with, every member first. Only the owner sees other people's shares."""
+
+    def share(self, session: str, person: str | None, writes: bool) -> None:
+        """Let another member, or every member, read a session, or write to it too. The last call counts."""
+
+    def unshare(self, session: str, person: str | None) -> None:
+        """Take a share back. The share with every member and those with single members are independent."""
+
+
 # Returns why the events of a session are not taken over; None when they are.
 RefusalCheck: TypeAlias = Callable[[str, Iterable[Event]], str | None]
 
@@ -205,6 +241,13 @@ class Store(Protocol):
     """One open store."""
 
     url: str
+
+    @property
+    def team(self) -> Team | None:
+        """The people of the store; None where it belongs to one person."""
+
+    def describe(self) -> StoreInfo:
+        """What the store is."""
 
     def transaction(
         self, *, patience: float | None = None, about: str | None = None

@@ -17,7 +17,7 @@ from holdfast.core.canonical import MAX_SAFE_INTEGER, canonical_json
 from holdfast.core.clock import MAX_CLOCK, adjusted_clocks, keeps_written_clock, log_position, tick
 from holdfast.core.envelope import Event, StreamHead, find_problem, make_event
 from holdfast.core.errors import Damaged, NotFound
-from holdfast.core.event_data import collect_erasures, with_data_or_replacement
+from holdfast.core.event_data import ERASING, collect_erasures, with_data_or_replacement
 from holdfast.core.events import TYPE_OF, EventData, EventErased, ProjectFacts, SessionDeleted, searched_text
 from holdfast.core.fold import apply, read_data, skip_duplicate
 from holdfast.core.state import State, freeze, thaw
@@ -28,7 +28,6 @@ from holdfast.store.tables import StoredState, Tables, is_due, snapshots_to_keep
 
 _MAX_CACHED = 64
 _HASH = re.compile("[0-9a-f]{64}").fullmatch
-_ERASING = ("event.erased", "session.deleted")
 
 
 class _CachedState(NamedTuple):
@@ -258,7 +257,7 @@ class Journal:
         tables.insert(new)
         if not (only_adds and self._extend_state(state, new)):
             # An erasure may name any earlier event, and its replacement changes all that follows.
-            self.refold(session, 0 if any(event.type in _ERASING for event in new) else new[0].clock)
+            self.refold(session, 0 if any(event.type in ERASING for event in new) else new[0].clock)
         return len(new)
 
     def _only_adds(self, state: State, new: list[Event]) -> bool:
@@ -268,7 +267,7 @@ class Journal:
         keys = [event.key for event in new if event.key is not None]
         return (
             len(set(keys)) == len(keys)
-            and not any(event.type in _ERASING for event in new)
+            and not any(event.type in ERASING for event in new)
             and not self._tables.has_any_key(state.session, keys)
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.core import view
@@ -17,8 +17,8 @@ from holdfast.core.model import Row
 from holdfast.core.text import parse_query
 from holdfast.core.times import format_time
 from holdfast.store.interface import Filter, ListedProject
+from holdfast.store.tables import SessionSummary
 
-RunQuery = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
 Condition = tuple[str, tuple[Any, ...]]
 
 
@@ -59,65 +59,78 @@ class Within(NamedTuple):
 # Most searches are for words: only a query that could be an id is looked up as one.
 _LOOKS_LIKE_ID: Final = re.compile(r"(?=.*[0-9_:-])\S+\Z")
 _SHORTEST_PART: Final = 4  # of an id: shorter parts match too many
-_ALL_ROWS: Final = Within()
 _LISTED: Final = "deleted = 0 AND version > 0"
-_COLUMNS: Final = "id, goal, status, progress, name, device, created_at, updated_at, working_ms, archived, ended_at"
-_SHOWN: Final = f"SELECT {_COLUMNS} FROM sessions WHERE {_LISTED}"  # noqa: S608 (constants)
+# The fields of a row that have a column, and their columns: a row names the project, whose id is in `project`.
+_COLUMNS: Final = {
+    field: "name" if field == "project" else field
+    for field in Row.__struct_fields__
+    if field in ("id", *SessionSummary._fields)
+}
+_SHOWN: Final = f"SELECT {', '.join(_COLUMNS.values())}, ended_at FROM sessions WHERE {_LISTED}"  # noqa: S608 (constants)
+# How a field shows what is in its column, if not as it is.
+_SHOWN_BY: Final[dict[str, Callable[[Any], object]]] = {
+    "created_at": format_time, "updated_at": format_time, "progress": view.fraction,
+}  # fmt: skip
 _UNFINISHED: Final = f"status NOT IN ({', '.join(repr(name) for name in sorted(FINISHED))})"
 _ARCHIVED_OR_OLD: Final = "coalesce(archived, CAST(ended_at IS NOT NULL AND ? - ended_at > ? AS INTEGER)) = ?"
 
 
-def rows(run_query: RunQuery, criteria: Filter, within: Within = _ALL_ROWS) -> list[Row]:
-    conditions = _conditions(criteria, within)
-    if conditions is None:
-        return []
-    select = " ".join([_SHOWN, *(f"AND {condition}" for condition, _ in conditions)])
-    newest = "ORDER BY created_at DESC, id DESC" + (" LIMIT ?" if criteria.limit is not None else "")
-    values = [value for _, parameters in conditions for value in parameters] + (
-        [criteria.limit] if criteria.limit is not None else []
-    )
-    if len(within.parts) == 1 or (within.few_matches and criteria.search is not None):
-        return [_row(row, criteria) for row in run_query(f"{select} {newest}", tuple(values))]
-    sql = " UNION ALL ".join(f"({select} AND {part} {newest})" for part in within.parts)
-    last = values[-1:] if criteria.limit is not None else []
-    return [_row(row, criteria) for row in run_query(f"{sql} {newest}", (*values * len(within.parts), *last))]
+class SqlListings:
+    """The listings of a store with SQL, which derives from this and runs the queries."""
 
+    _within = Within()
 
-def projects(run_query: RunQuery, within: Within = _ALL_ROWS) -> list[ListedProject]:
-    counts = Counter(_select(run_query, within, "project, name", f"{_LISTED} AND name <> ''"))
-    listed = [ListedProject(project, name, count) for (project, name), count in counts.items()]
-    return sorted(listed, key=lambda project: (project.name.encode(), project.id))
+    def _listed(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
 
+    def rows(self, which: Filter) -> list[Row]:
+        conditions = _conditions(which, self._within)
+        if conditions is None:
+            return []
+        select = " ".join([_SHOWN, *(f"AND {condition}" for condition, _ in conditions)])
+        newest = "ORDER BY created_at DESC, id DESC" + (" LIMIT ?" if which.limit is not None else "")
+        values = [value for _, parameters in conditions for value in parameters] + (
+            [which.limit] if which.limit is not None else []
+        )
+        if len(self._within.parts) == 1 or (self._within.few_matches and which.search is not None):
+            return [_row(row, which) for row in self._listed(f"{select} {newest}", tuple(values))]
+        sql = " UNION ALL ".join(f"({select} AND {part} {newest})" for part in self._within.parts)
+        last = values[-1:] if which.limit is not None else []
+        return [
+            _row(row, which) for row in self._listed(f"{sql} {newest}", (*values * len(self._within.parts), *last))
+        ]
 
-def versions(run_query: RunQuery, of: Sequence[str] | None = None, within: Within = _ALL_ROWS) -> dict[str, int]:
-    if of is None:
-        return dict(_select(run_query, within, "id, version", _LISTED))
-    if not of:
-        return {}
-    sql = f"SELECT id, version FROM sessions WHERE {_LISTED} AND {within.condition}"  # noqa: S608 (constants)
-    return dict(run_query(f"{sql} AND id IN ({_placeholders(of)})", (*within.values, *of)))
+    def projects(self) -> list[ListedProject]:
+        counts = Counter(self._select("project, name", f"{_LISTED} AND name <> ''"))
+        listed = [ListedProject(project, name, count) for (project, name), count in counts.items()]
+        return sorted(listed, key=lambda project: (project.name.encode(), project.id))
 
+    def versions(self, of: Sequence[str] | None = None) -> dict[str, int]:
+        if of is None:
+            return dict(self._select("id, version", _LISTED))
+        if not of:
+            return {}
+        sql = f"SELECT id, version FROM sessions WHERE {_LISTED} AND {self._within.condition}"  # noqa: S608 (constants)
+        return dict(self._listed(f"{sql} AND id IN ({_placeholders(of)})", (*self._within.values, *of)))
 
-def sessions(run_query: RunQuery, within: Within = _ALL_ROWS) -> list[str]:
-    # Negative: a session whose events were all withdrawn.
-    return [id_ for _, id_ in sorted(_select(run_query, within, "created_at, id", "version >= 0"))]
+    def sessions(self) -> Iterator[str]:
+        # Negative: a session whose events were all withdrawn.
+        return (id_ for _, id_ in sorted(self._select("created_at, id", "version >= 0")))
 
+    def _select(self, columns: str, condition: str) -> list[Any]:
+        """Columns of every visible session, in no order."""
+        sql = f"SELECT {columns} FROM sessions WHERE {self._within.condition} AND {condition}"  # noqa: S608 (constants)
+        parts = " UNION ALL ".join(f"{sql} AND {part}" for part in self._within.parts)
+        return self._listed(parts, self._within.values * len(self._within.parts))
 
-def _select(run_query: RunQuery, within: Within, columns: str, condition: str) -> list[Any]:
-    """Columns of every visible session, in no order."""
-    sql = f"SELECT {columns} FROM sessions WHERE {within.condition} AND {condition}"  # noqa: S608 (constants)
-    parts = " UNION ALL ".join(f"{sql} AND {part}" for part in within.parts)
-    return run_query(parts, within.values * len(within.parts))
-
-
-def find(run_query: RunQuery, reference: str, within: Within = _ALL_ROWS) -> list[str]:
-    start = reference.lower()
-    prefix, bounds = _id_begins_with(start)
-    by_id = f"SELECT id FROM sessions WHERE {_LISTED} AND {within.condition} AND {prefix}"  # noqa: S608
-    condition, alias = within.has_alias(reference)
-    by_alias = f"SELECT id FROM sessions WHERE deleted = 0 AND {within.condition} AND {condition}"  # noqa: S608
-    values = (*within.values, *bounds, *within.values, *alias)
-    return [id_ for (id_,) in run_query(f"{by_id} UNION {by_alias} ORDER BY 1", values)]
+    def find(self, reference: str) -> list[str]:
+        start = reference.lower()
+        prefix, bounds = _id_begins_with(start)
+        by_id = f"SELECT id FROM sessions WHERE {_LISTED} AND {self._within.condition} AND {prefix}"  # noqa: S608
+        condition, alias = self._within.has_alias(reference)
+        by_alias = f"SELECT id FROM sessions WHERE deleted = 0 AND {self._within.condition} AND {condition}"  # noqa: S608
+        values = (*self._within.values, *bounds, *self._within.values, *alias)
+        return [id_ for (id_,) in self._listed(f"{by_id} UNION {by_alias} ORDER BY 1", values)]
 
 
 def _conditions(criteria: Filter, within: Within) -> list[Condition] | None:
@@ -175,12 +188,23 @@ def _placeholders(values: Sequence[str]) -> str:
 
 
 def _row(values: tuple[Any, ...], criteria: Filter) -> Row:
-    id_, goal, status, progress, name, device, created, updated, working, archived, ended = values
+    *columns, ended = values
+    shown = dict(zip(_COLUMNS, columns, strict=True))
     archived_by_age = (
         criteria.archive_after is not None and ended is not None and criteria.now - ended > criteria.archive_after
     )
-    return Row(
-        id=id_, goal=goal, status=status, progress=view.fraction(progress), project=name, device=device,
-        created_at=format_time(created), updated_at=format_time(updated), working_ms=working,
-        archived=archived_by_age if archived is None else bool(archived),
-    )  # fmt: skip
+    shown["archived"] = archived_by_age if shown["archived"] is None else bool(shown["archived"])
+    return _as_row(shown)
+
+
+def row_of(session: str, listed: SessionSummary, *, archived: bool) -> Row:
+    """The row of a session at the time of its summary."""
+    known = {"id": session, **listed._asdict(), "archived": archived}
+    return _as_row({field: known[column] for field, column in _COLUMNS.items()})
+
+
+def _as_row(columns: dict[str, Any]) -> Row:
+    """A row from what is in its columns, by field."""
+    for field, shown in _SHOWN_BY.items():
+        columns[field] = shown(columns[field])
+    return Row(**columns)

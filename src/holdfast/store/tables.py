@@ -42,10 +42,15 @@ def snapshots_to_keep(counts: list[int]) -> set[int]:
 
 
 class SessionSummary(NamedTuple):
-    """What listings show of a session, as of its last event: a listing does not change by itself."""
+    """What listings show of a session, as of its last event: a listing does not change by itself.
 
+    Each field is a column of `sessions`, in every kind of store: what reads and writes it follows from here.
+    """
+
+    # These have indexes, and are written apart from the others, when they change.
     project: str
     created_at: int
+    # These are written with every event.
     updated_at: int
     ended_at: int | None
     goal: str
@@ -56,6 +61,10 @@ class SessionSummary(NamedTuple):
     working_ms: int
     archived: bool | None
     deleted: bool
+
+
+NUMBER_INDEXED = 2
+WRITTEN_COLUMNS = SessionSummary._fields[NUMBER_INDEXED:]
 
 
 def summary(state: State) -> SessionSummary:

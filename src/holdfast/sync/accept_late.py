@@ -256,8 +256,7 @@ def _find_removed(vaults: Sequence[Vault], name_or_words: str) -> str | None:
         device: item
         for vault in vaults
         for device, item in vault.membership.removed.items()
-        if (item.name == name_or_words or devices.has_fingerprint(item.keys, name_or_words))
-        and not members.is_member(device)
+        if devices.is_meant(item.name, item.keys, name_or_words) and not members.is_member(device)
     }
     if len(matches) > 1:
         # If only one of them has unaccepted events, that one is meant.

@@ -15,7 +15,7 @@ from holdfast.sync.remote_setup import status_of
 from holdfast.sync.removal import UnacceptedCount
 from holdfast.sync.sync import sync_vault
 from holdfast.sync.vault import Vault
-from holdfast.workspace.keys.device_keys import keys_from_code, new_recovery_code, parse_words
+from holdfast.workspace.keys.device_keys import is_fingerprint, keys_from_code, new_recovery_code, parse_words
 
 if TYPE_CHECKING:
     from holdfast.sync.join_vault import JoinRequest
@@ -310,23 +310,16 @@ def _request_to_decline(vault: Vault, words: str) -> JoinRequest | None:
 def find_member(vault: Vault, name_or_words: str) -> str | None:
     """The id of the member with this name or fingerprint, if any."""
     members = vault.membership.members
-    matches = [
-        device
-        for device, member in members.items()
-        if member.name == name_or_words or has_fingerprint(member.keys, name_or_words)
-    ]
+    matches = [device for device, member in members.items() if is_meant(member.name, member.keys, name_or_words)]
     if len(matches) > 1:
         choices = ", ".join(members[device].keys.words for device in matches)
         raise Conflict(f"several devices are called {name_or_words[:60]!a}", hint=f"Give the fingerprint: {choices}")
     return matches[0] if matches else None
 
 
-def has_fingerprint(keys: PublicKeys, words: str) -> bool:
-    """Whether `words` is the fingerprint of these keys, in any spelling."""
-    try:
-        return parse_words(words).hex() == keys.id
-    except Invalid:
-        return False
+def is_meant(name: str, keys: PublicKeys, name_or_words: str) -> bool:
+    """Whether this device is meant. A fingerprint, in any spelling, matches no name: each device chooses its own."""
+    return parse_words(name_or_words).hex() == keys.id if is_fingerprint(name_or_words) else name == name_or_words
 
 
 # ── names and codes ──────────────────────────────────────────────────────────────────────────────────────

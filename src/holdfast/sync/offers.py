@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -45,6 +46,7 @@ _BYTES_EACH: Final = 32 << 20
 _SECONDS_EACH: Final = 30.0
 _UNPACKED_BYTES_EACH: Final = 20 << 20
 _SCRATCH: Final = "offer.db"
+_SESSION_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
 class Offer(NamedTuple):
@@ -122,6 +124,8 @@ def _read_offer(
     if invite is None:
         return None
     session = wrapped.session or ""
+    if not _SESSION_ID.match(session):  # a short one would be taken for the beginning of another id
+        return None
     state = scratch.store.state(session)
     signer = vault.membership.members[invite.by]
     store = ws.store()

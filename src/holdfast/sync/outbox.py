@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.envelope import Event
+from holdfast.core.event_data import ERASING
 from holdfast.store import origin
 from holdfast.store.interface import Arrival, RowKey, row_key
 from holdfast.sync.protocol import packs
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 MAX_EVENTS: Final = 20_000
 MAX_BYTES: Final = 16 << 20
-ERASING: Final = frozenset({"session.deleted", "event.erased"})
 _ENVELOPE_BYTES: Final = 200  # bytes, about
 
 

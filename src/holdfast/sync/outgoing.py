@@ -19,7 +19,7 @@ from holdfast.core.canonical import Json, canonical_json, is_too_deep
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Invalid
 from holdfast.core.event_data import collect_erasures, read_data, with_data_or_replacement
-from holdfast.core.events import EVENT_TYPES, FREE_TEXT, DeviceJoined, EventErased
+from holdfast.core.events import EVENT_TYPES, DeviceJoined, EventErased
 from holdfast.core.fold import in_log_order
 from holdfast.core.secrets.patterns import redact, redact_document
 from holdfast.store.interface import UNSEEN, Arrival, Draft, Store, Transaction
@@ -35,12 +35,6 @@ _READ_TOGETHER: Final = 5_000
 _MAX_WITH_SECRETS: Final = 20_000
 _MAX_EVENTS_ERASED: Final = 1_000
 _MAX_BYTES_ERASED: Final = 1 << 20
-# Event types where other fields than free text are searched: they may hold anything.
-_DOCUMENTS: Final = {
-    "extra.kept": frozenset({"value"}),
-    "conflict.found": frozenset({"value", "stood"}),
-    "conflict.resolved": frozenset({"value"}),
-}
 
 Counts = dict[str, int]
 # The type of an event of the same session, by its hash.
@@ -94,8 +88,9 @@ def _unsearched_fields(kind: str) -> frozenset[str]:
     """The fields that are not searched: ids, paths and hashes. Unknown fields are."""
     fields = _unsearched.get(kind)
     if fields is None:
-        data, searched = EVENT_TYPES[kind].data, _DOCUMENTS.get(kind, FREE_TEXT)
-        names = zip(data.__struct_fields__, data.__struct_encode_fields__, strict=True)
+        known = EVENT_TYPES[kind]
+        searched = known.text_fields + known.document_fields
+        names = zip(known.data.__struct_fields__, known.data.__struct_encode_fields__, strict=True)
         fields = _unsearched[kind] = frozenset(encoded for name, encoded in names if name not in searched)
     return fields
 

@@ -54,7 +54,7 @@ def add(home: Home, email: str, key: str) -> Person:
         people = load(home)
         before = next((person for person in people if person.email.lower() == email.lower()), Person(email))
         if recipient in before.keys or device in before.devices:
-            raise Conflict("this key of the person is known already", hint="holdfast people list shows them.")
+            raise Conflict("this person's key is already known", hint="holdfast people list shows them.")
         keys, devices = [recipient] * bool(recipient), [device] * bool(device)
         person = Person(before.email, (*before.keys, *keys), (*before.devices, *devices))
         others = [person for person in people if person.email != before.email]

@@ -147,7 +147,7 @@ class Publisher:
                 break
             planted.append(listed.name)
             self.vault.report.reject(
-                listed.name, self.vault.local.name, "an object under the name of this device is not by it"
+                listed.name, self.vault.local.name, "an object under this device's name was not written by it"
             )
         if planted:
             self.vault.remote.put([], remove=planted)
@@ -234,7 +234,7 @@ class Publisher:
             self._progress(self.vault.report.pushed, 0, "events sent")
             if not batch.more and not more_to_adopt:
                 break
-        retired_writers.sweep(self.vault, self._listing)
+        retired_writers.remove_unused_objects(self.vault, self._listing)
         self._note_members()
 
     def _note_members(self) -> None:

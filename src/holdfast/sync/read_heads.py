@@ -20,7 +20,7 @@ from holdfast.sync.protocol.sealing import NO_KEY, Unsealable, life_tag
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge
 from holdfast.sync.state import ReadPosition
 from holdfast.sync.vault import Vault
-from holdfast.workspace.keys.device_keys import certifies
+from holdfast.workspace.keys.device_keys import certifies, is_fingerprint
 
 HEAD_LIMIT: Final = 16 << 20
 NOT_ACCEPTED: Final = "it comes from a removed device"
@@ -282,13 +282,14 @@ class HeadReader:
 def name_of(vault: Vault, device: str) -> str:
     """The name of a device, on one line; its id where it is unknown.
 
-    Anybody can choose another's name: guests are marked, and equal names get words of the fingerprint.
+    Anybody can choose another's name: guests are marked, and names that are equal, or look like a fingerprint, get
+    words of their own fingerprint.
     """
     members = vault.membership
     known = members.members.get(device) or members.removed.get(device)
     if known is None:
         return device
     marks = ["guest"] if known.kind == "guest" else []
-    if sum(other.name == known.name for other in members.everybody()) > 1:
+    if sum(other.name == known.name for other in members.everybody()) > 1 or is_fingerprint(known.name):
         marks.append("-".join(known.keys.words.split("-")[:_SHOWN_WORDS]) + "…")
     return printable(known.name) + (f" ({', '.join(marks)})" if marks else "")

@@ -16,9 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.envelope import Event
-from holdfast.core.event_data import collect_erasures
+from holdfast.core.event_data import ERASING, collect_erasures
 from holdfast.sync import event_rights
-from holdfast.sync.outbox import ERASING
 from holdfast.sync.protocol import entries, packs
 from holdfast.sync.protocol.entries import Admit, Cut, Remove
 from holdfast.sync.protocol.packs import Stretch

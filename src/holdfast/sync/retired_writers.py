@@ -236,7 +236,7 @@ def _stored_events(vault: Vault, stretch: Stretch) -> list[Event]:
     return [event for event in stored if event.hash in hashes]
 
 
-def sweep(vault: Vault, listing: HeadListing) -> None:
+def remove_unused_objects(vault: Vault, listing: HeadListing) -> None:
     """Remove objects that are no longer used."""
     _remove_unnamed_packs(vault, listing)
     cursors = vault.memory.cursors()

@@ -126,7 +126,7 @@ def revoke(ws: Workspace, session: str, email: str) -> list[str]:
     if not done:
         raise unreachable or NotFound(
             f"the session is not shared with {email[:80]!a}",
-            hint="See how their address is spelled: holdfast people list",
+            hint="Check the spelling of the address: holdfast people list",
             session=session,
         )
     return done

@@ -172,10 +172,10 @@ def gc_paused() -> Iterator[None]:
 
 _SHARE_REVOKED: Final = (
     "recent changes by others cannot be decrypted here: the session may no longer be shared with you,"
-    " or, if you accepted it with --identity, accept it so again"
+    " or, if you accepted it with --identity, accept it that way again"
 )
-MAY_NOT_SHARE: Final = "it shares a session that it neither started nor may decide over"
-_FOREIGN_OBJECT: Final = "the remote has a file whose name no object can have"
+MAY_NOT_SHARE: Final = "it shares a session that it neither started nor administers"
+_FOREIGN_OBJECT: Final = "the remote has a file with a name that is not valid for an object"
 _READ_ONLY_NOW: Final = (
     "The session {0} is read-only for you from now on; what you had sent by then is in it."
     " To continue with a copy of your own: holdfast fork {0}"

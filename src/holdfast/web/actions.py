@@ -66,7 +66,7 @@ def answer(text: str, *keepers: Keeper, command: str | None = None, more: tuple[
     """The answer of a verb, with what these keepers have to report: removed secrets, breaks due, mirrors."""
     sentences = list(more)
     for keeper in {id(keeper): keeper for keeper in keepers}.values():
-        sentences += keeper.take_notices()
+        sentences += map(str, keeper.take_notices())
         clear_notices(keeper)
     return ActionAnswer(text, tuple(sentences), command)
 

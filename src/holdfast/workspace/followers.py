@@ -23,7 +23,7 @@ NOT_OPENED: Final = "not checked: the store cannot be opened"
 MAX_SHOWN: Final = 3  # problems that one check lists
 REPAIR_COMMAND: Final = "holdfast doctor --repair"
 COPIED_HOME_HINT: Final = (
-    "Nothing is lost, and nothing has to be done about it. If two machines use copies of one home: on one of them"
+    "Nothing is lost, and there is nothing to do, unless two machines use copies of one home: then, on one of them,"
     " move device.json and remotes.json out of the home, and add the remote again."
 )
 

@@ -162,7 +162,7 @@ class Home:
             return [self.path, *inside]
         return []
 
-    def sweep(self, store: Address) -> None:
+    def remove_leftovers(self, store: Address) -> None:
         """Remove what killed processes left here and next to the store."""
         now = Wall().now()
         for place in {*self.directories(), *([] if store.path is None else [os.path.dirname(store.path)])}:
@@ -173,7 +173,7 @@ class Home:
         if self._writer is not None:
             return self._writer
         self.prepare()
-        self.sweep(store)  # once in each process that writes
+        self.remove_leftovers(store)  # once in each process that writes
         current = self._current_binding(store)
         path = self.binding(store.key)
         binding = _read_binding(path)

@@ -193,7 +193,7 @@ def list_projects(store: Store) -> list[ProjectDirectories]:
 def moved_from(store: Store, place: WorkTree) -> str | None:
     """The directory that this one may have been before it was moved or renamed: a missing one, with sessions.
 
-    A repository is recognized by what git says. Any other directory has only its path, so a person has to confirm it.
+    A repository is recognised by what git says. Any other directory has only its path, so a person has to confirm it.
     """
     if place.git or store.projects_with("path", place.main):
         return None

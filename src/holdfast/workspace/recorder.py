@@ -9,19 +9,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, Self
 
 import msgspec
 
 from holdfast.core import view
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.events import (
-    FREE_TEXT,
     SECRET_RULES,
     TYPE_OF,
     DeviceJoined,
     EventData,
-    ExtraKept,
     ReminderReached,
     SessionTimedOut,
     is_activity,
@@ -35,6 +33,7 @@ from holdfast.core.wording import reminder
 from holdfast.machine.wall import Wall, local_text
 from holdfast.store.interface import UNSEEN, Draft, Store, Transaction
 
+NoticeKind = Literal["failed", "secrets", "limit", "other"]
 BuildEvents = Callable[[State], Iterable[EventData]]
 
 
@@ -42,17 +41,6 @@ class OpenTransaction(Protocol):
     def __call__(self, *, about: str) -> AbstractContextManager[Transaction]: ...
 
 
-# Measurements and bookkeeping trigger no sync: they are sent with later events.
-_NOT_SENT_ALONE = frozenset({
-    "message.exchanged", "command.ran", "context.measured", "extra.kept", "ground.noted", "device.joined",
-    "native.linked", "alias.given", "reminder.reached", "conversation.updated",
-})  # fmt: skip
-# Events before which the work's position in git is recorded: others may continue from there.
-_FOLLOWED = frozenset({
-    "agent.started", "agent.completed", "agent.failed", "agent.timed_out", "decision.made", "session.paused",
-    "session.timed_out", "session.completed", "session.failed", "session.aborted", "conflict.resolved",
-    "session.saved", "session.resumed", "file.changed",
-})  # fmt: skip
 _LEAVING = frozenset(
     event for event, move in MOVES.items() if move.table == "session" and move.status != "in_progress"
 )
@@ -67,6 +55,18 @@ class LimitReached(NamedTuple):
     only_resume: bool
 
 
+class Notice(str):
+    """A sentence, and its kind: something besides the verb failed, secrets were removed, or a limit was crossed."""
+
+    __slots__ = ("kind",)
+    kind: NoticeKind
+
+    def __new__(cls, sentence: str, kind: NoticeKind = "other") -> Self:
+        notice = super().__new__(cls, sentence)
+        notice.kind = kind
+        return notice
+
+
 class Tally:
     """Results of recording besides events, until a surface shows them."""
 
@@ -79,14 +79,14 @@ class Tally:
         # Whether something was recorded that should be synced soon.
         self.needs_sync = False
 
-    def take_sentences(self) -> list[str]:
-        """The removed secrets and the last limit that was crossed, in sentences; each is returned once."""
+    def take_notices(self) -> list[Notice]:
+        """The removed secrets and the last limit that was crossed; each is returned once."""
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.redacted.items()))
-        sentences = [f"Removed secrets before storing: {kinds}."] if kinds else []
-        sentences += [reminder(*crossed) for crossed in self.reached[-1:]]
+        notices = [Notice(f"Removed secrets before storing: {kinds}.", "secrets")] if kinds else []
+        notices += [Notice(reminder(*crossed), "limit") for crossed in self.reached[-1:]]
         self.redacted.clear()
         self.reached.clear()
-        return sentences
+        return notices
 
 
 class Recorder:
@@ -165,7 +165,7 @@ class Recorder:
         moment = self.moment(at, latest, session)
         noted = False
         for data in build(state):
-            if not noted and TYPE_OF[type(data)].name in _FOLLOWED:
+            if not noted and TYPE_OF[type(data)].with_position:
                 noted = True
                 self._note_git_position(transaction, state, moment, writer, is_current=make_current)
             key = None if keys is None else next(keys)
@@ -253,7 +253,7 @@ class Recorder:
             for limit in due_limits(state, at, self._limit_rule):
                 transaction.record(session, Draft(ReminderReached(line=limit), at, self.actor))
         transaction.record(session, Draft(data, at, actor or self.actor, key))
-        self.tally.needs_sync = self.tally.needs_sync or kind.name not in _NOT_SENT_ALONE
+        self.tally.needs_sync = self.tally.needs_sync or kind.syncs
         if is_activity(kind, data) and not reported:
             self._remind(transaction, state, at)
 
@@ -295,19 +295,10 @@ def note_secret_rules(store: Store, transaction: Transaction) -> None:
             transaction.remember(UNSEEN, b"0")
 
 
-_free_text: dict[type[EventData], tuple[str, ...]] = {}
-
-
 def _prepared(data: EventData) -> EventData:
-    if type(data) is ExtraKept:
-        return data  # documents were redacted as a whole
-    names = _free_text.get(type(data))
-    if names is None:
-        names = tuple(name for name in data.__struct_fields__ if name in FREE_TEXT)
-        _free_text[type(data)] = names
     changes: dict[str, object] = {}
     counts: dict[str, int] = {}
-    for name in names:
+    for name in TYPE_OF[type(data)].text_fields:
         value = getattr(data, name)
         if type(value) is str:
             cleaned = _without_secrets(value, name, counts)

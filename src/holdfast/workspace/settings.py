@@ -23,7 +23,7 @@ from holdfast.machine.private_paths import refuse_leading_outside
 
 PROJECT_FILE = ".holdfast.toml"
 OFF_VALUE = "off"
-_LEFT_OUT = "Correct the file, or move it away; until then what it sets is left out."
+_LEFT_OUT = "Correct the file, or move it away; until then its settings are ignored."
 
 
 class Setting(NamedTuple):

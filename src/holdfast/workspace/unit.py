@@ -17,7 +17,9 @@ from holdfast.workspace.recorder import note_secret_rules
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
-_LOOK: Final = "Do not repeat it: when the server is back, see what is there: holdfast log, holdfast status"
+_LOOK: Final = (
+    "Do not repeat the command. Once the server is back, check what was recorded: holdfast log, holdfast status"
+)
 
 
 class Unit:

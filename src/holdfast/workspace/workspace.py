@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -24,17 +24,18 @@ from holdfast.core.state import State
 from holdfast.core.text import check_text
 from holdfast.machine import error_log, host
 from holdfast.machine.git import worktree
-from holdfast.machine.wall import Wall, local_text
+from holdfast.machine.wall import Wall, as_ms, local_text
 from holdfast.store.address import Address, SqliteAddress, address, open_store
 from holdfast.store.interface import Store, Transaction
 from holdfast.workspace.followers import Follower, WorkCommit
 from holdfast.workspace.home import Home, default_home
 from holdfast.workspace.projects import changed_git_position
-from holdfast.workspace.recorder import Recorder
+from holdfast.workspace.recorder import Notice, Recorder
 from holdfast.workspace.unit import Unit, UnitOutcome
 
 if TYPE_CHECKING:
     from holdfast.core.events import ProjectFacts
+    from holdfast.core.times import Moment
     from holdfast.workspace.agent_dirs import AgentDirs
     from holdfast.workspace.settings import Settings
 
@@ -94,13 +95,13 @@ class Workspace:
         self.spool_tag = home.spool_tag(store.key)
         # Seconds to wait for other processes when draining the spool, which can be done later.
         self.patience = 0.5
-        # Seconds to wait for a server's answer; None for its default.
+        # These four are arguments of `open`. Seconds to wait for a server's answer; None for its default.
         self.timeout: float | None = None
         # A command reads mirrored files once; a program that runs for long, before each verb.
         self.collect_mode: Literal["once", "each"] = "each"
-        # Set by the surface: the directories of agent programs.
+        # The directories of agent programs.
         self.agent_dirs: AgentDirs | None = None
-        # Set by the surface: the environment, which the library does not read itself.
+        # The environment, which the library does not read itself.
         self.environ: Mapping[str, str] = {}
         # Set by the surface: whether to look for the conversation that this process runs in.
         self.runs_commands = False
@@ -124,12 +125,20 @@ class Workspace:
         device: str | None = None,
         wall: Wall | None = None,
         settings: Settings | None = None,
+        environ: Mapping[str, str] | None = None,
+        agent_dirs: AgentDirs | None = None,
+        collect_mode: Literal["once", "each"] = "each",
+        timeout: float | None = None,
     ) -> Self:
         """Open the project that contains a directory.
 
         `home` is where Holdfast keeps everything (default: the platform's data directory), `store` a URL such as
         `sqlite:///path` or `postgresql://user@host/database` (default: in the home), `actor` who acts, `device` what
         this machine is called.
+
+        `environ` is the environment, for remotes that take their credentials from it; `agent_dirs` says where agent
+        programs keep their files. Mirrored files are read before each verb or, with `collect_mode="once"`, only once.
+        `timeout` is how many seconds to wait for a server's answer.
         """
         home_directory = Home(home if home is not None else default_home())
         place = worktree.locate(project)
@@ -139,7 +148,7 @@ class Workspace:
             paths if store_address.path is None else paths | {"the store": store_address.path}
         ).items():
             check_text(path, f"the path of {subject}")  # it is stored, or passed to SQLite: both need UTF-8
-        return cls(
+        opened = cls(
             home_directory,
             place,
             store_address,
@@ -148,6 +157,9 @@ class Workspace:
             wall=wall or Wall(),
             settings=settings,
         )
+        opened.environ, opened.collect_mode, opened.timeout = environ or {}, collect_mode, timeout
+        opened.agent_dirs = None if agent_dirs is None else agent_dirs._replace(project=place.root)
+        return opened
 
     def _new_followers(self) -> Sequence[Follower]:
         """The followers of this work tree, in their order."""
@@ -195,12 +207,10 @@ class Workspace:
 
     def apart(self, project: str) -> Self:
         """A workspace on the same home and store with a separate connection, for another thread."""
-        other = type(self).open(
+        return type(self).open(
             project, home=self.home.path, store=self.address.secret, actor=self.recorder.actor, device=self.device(),
-            wall=self.wall,
+            wall=self.wall, environ=self.environ,
         )  # fmt: skip
-        other.environ = self.environ
-        return other
 
     # ── the store ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -218,6 +228,15 @@ class Workspace:
             if latest is not None:
                 self.wall.note_time(latest)
         return self._open.store
+
+    def known_state(self, session: str) -> State | None:
+        """The state if it can be read at once, for `repr`: nothing is opened, no server asked, nothing raised."""
+        store = self._open.store
+        if store is None or self.address.path is None:
+            return None
+        with suppress(Exception):
+            return store.state(session)
+        return None
 
     def existing_store(self) -> Store | None:
         """The store if there is one: looking makes nothing."""
@@ -239,14 +258,14 @@ class Workspace:
         with self.transaction():
             yield
 
-    def state(self, session: str, *, at: int | None = None) -> State:
+    def state(self, session: str, *, at: Moment | None = None) -> State:
         """What is true of a session now, or what was true as of a moment."""
         self.collect()
         store = self.existing_store()
         state = store.state(session) if store else None
         if store is None or state is None or state.deleted:
             raise NotFound("there is no such session", session=session)
-        if at is None:
+        if (at := as_ms(at)) is None:
             return state
         past = fold.fold((event for event in store.events(session) if event.at <= at), session)
         if past.created_at is None:
@@ -319,19 +338,20 @@ class Workspace:
         except Unreachable:
             raise
         except HoldfastError as error:
-            self.note(f"{follower.failure}: {error.message}.")
+            self.note(Notice(f"{follower.failure}: {error.message}.", "failed"))
         except Exception as error:  # noqa: BLE001 (what was recorded stays so)
             error_log.note(self.home.path, follower.name, f"{type(error).__name__}: {error}")
-            self.note(f"{follower.failure}: {type(error).__name__}. See: holdfast doctor")
+            self.note(Notice(f"{follower.failure}: {type(error).__name__}. See: holdfast doctor", "failed"))
 
     def note(self, sentence: str) -> None:
         """Add a notice: a sentence for the person in addition to the result."""
         if sentence not in self.notices:
             self.notices.append(sentence)
 
-    def take_notices(self) -> list[str]:
+    def take_notices(self) -> list[Notice]:
         """The notices, removed secrets and the last crossed limit, for a surface that shows them; each once."""
-        notices = [*self.notices, *self.recorder.tally.take_sentences()]
+        notices = [notice if isinstance(notice, Notice) else Notice(notice) for notice in self.notices]
+        notices += self.recorder.tally.take_notices()
         if self.notices:
             for follower in self.followers:
                 follower.notices_shown(self)
@@ -341,7 +361,7 @@ class Workspace:
     def drop_notices(self) -> None:
         """Forget the notices, where workspaces are shared: they do not concern the next request."""
         self.notices.clear()
-        self.recorder.tally.take_sentences()
+        self.recorder.tally.take_notices()
 
     # ── answers of followers ────────────────────────────────────────────────────────────────────────────
 

@@ -44,20 +44,20 @@ def process(value: Any, rules: Format) -> bool:
         for problem in rules.problems(value, name):
             assert problem.message
     try:
-        tidy = rules.tidy(value, CONTEXT)
+        repaired = rules.repair(value, CONTEXT)
     except HoldfastError:
         return False
     errors = [
         problem
-        for kind, file in rules.files(tidy.document)
+        for kind, file in rules.files(repaired.document)
         for problem in rules.broken(file, kind)
         if problem.severity == "error"
     ]
     assert errors == [], errors[:3]
-    state = state_of(tidy.document, rules, CONTEXT)
+    state = state_of(repaired.document, rules, CONTEXT)
     assert (state.clashes, state.not_applied) == ([], 0)
     shown = rules.render(state)
-    assert rules.alias(shown) == rules.alias(tidy.document)
+    assert rules.alias(shown) == rules.alias(repaired.document)
     view.session(state, now=state.updated_at)
     return True
 
@@ -71,9 +71,9 @@ def recover(raw: bytes, path: str = "") -> None:
     if identified is None:
         salvage(recovered_document.value)
         return
-    tidy = complete(recovered_document.value, identified, CONTEXT, cut=not recovered_document.whole)
-    if not isinstance(tidy, HoldfastError):
-        state_of(tidy.document, identified.rules, CONTEXT)
+    repaired = complete(recovered_document.value, identified, CONTEXT, cut=not recovered_document.whole)
+    if not isinstance(repaired, HoldfastError):
+        state_of(repaired.document, identified.rules, CONTEXT)
 
 
 def salvage(value: Any) -> None:

@@ -36,7 +36,7 @@ def salvage(raw: bytes) -> None:
 
 
 def _format(name: str) -> Target:
-    def tidy(raw: bytes) -> None:
+    def repair(raw: bytes) -> None:
         rules = registry.format_named(name)
         for kind in rules.kinds:
             rules.is_sound(raw, kind)
@@ -44,7 +44,7 @@ def _format(name: str) -> Target:
         if value is not None:
             document_path.process(value, rules)
 
-    return tidy
+    return repair
 
 
 def _data(raw: bytes) -> Any:

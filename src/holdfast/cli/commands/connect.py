@@ -23,9 +23,8 @@ _WAYS = {"user": "for you", "project": "for this project", "plugin": "by its plu
 
 
 def agents(call: Call) -> None:
-    from holdfast.conversations.connect.detect import find
-
-    setups = find(call.keeper, call.agent_dirs())
+    call.keeper.agent_dirs = call.agent_dirs()
+    setups = call.keeper.agents.list()
     call.answer({"agents": [public_agent(setup) for setup in setups]}, lambda paint: _paint_agents(paint, setups))
 
 
@@ -50,7 +49,7 @@ def public_agent(setup: AgentSetup) -> dict[str, object]:
     }  # fmt: skip
 
 
-def agents_table(paint: Paint, setups: list[AgentSetup]) -> Painted:
+def agents_table(paint: Paint, setups: Sequence[AgentSetup]) -> Painted:
     rows = [
         [
             paint.bold(setup.name),
@@ -82,7 +81,7 @@ def _server(paint: Paint, setup: AgentSetup) -> Painted:
     return paint.green("yes" if setup.server.by_hand is None else "by hand")
 
 
-def _paint_agents(paint: Paint, setups: list[AgentSetup]) -> Painted:
+def _paint_agents(paint: Paint, setups: Sequence[AgentSetup]) -> Painted:
     from holdfast.conversations.connect.detect import commands
 
     lines: list[str] = [agents_table(paint, setups)]
@@ -106,17 +105,10 @@ def _paint_agents(paint: Paint, setups: list[AgentSetup]) -> Painted:
 
 
 def connect(call: Call) -> None:
-    from holdfast.conversations.connect.apply import connect
-
     asked = call.parsed.text("scope")
-    scope: Scope = "project" if asked == "project" else "user"
-    wanted = not call.parsed.flag("no_mcp")
-    names = [name for name in call.parsed.texts("agents") if name != "git"]
-    done = connect(call.keeper, call.agent_dirs(), names, scope, server=wanted) if names else []
-    if "git" in call.parsed.texts("agents"):
-        from holdfast.conversations.connect import git_trailer
-
-        done.append(git_trailer.connect(call.keeper, call.agent_dirs(), scope if asked else None))
+    scope: Scope | None = "project" if asked == "project" else "user" if asked else None
+    call.keeper.agent_dirs = call.agent_dirs()
+    done = call.keeper.agents.connect(call.parsed.texts("agents"), scope, server=not call.parsed.flag("no_mcp"))
     call.answer(
         {"connections": [public_connection(connected) for connected in done]},
         lambda paint: Painted("") if call.quiet else _paint_connected(paint, done),
@@ -124,21 +116,15 @@ def connect(call: Call) -> None:
 
 
 def disconnect(call: Call) -> None:
-    from holdfast.conversations.connect.disconnect import disconnect as take_out
-
-    names = [name for name in call.parsed.texts("agents") if name != "git"]
-    done = take_out(call.keeper, call.agent_dirs(), names) if names else []
-    if "git" in call.parsed.texts("agents"):
-        from holdfast.conversations.connect import git_trailer
-
-        done.append(git_trailer.disconnect(call.keeper))
+    call.keeper.agent_dirs = call.agent_dirs()
+    done = call.keeper.agents.disconnect(call.parsed.texts("agents"))
     call.answer(
         {"connections": [public_connection(connected) for connected in done]},
         lambda paint: Painted("") if call.quiet else _paint_disconnected(paint, done),
     )
 
 
-def _paint_connected(paint: Paint, done: list[ConnectResult]) -> Painted:
+def _paint_connected(paint: Paint, done: Sequence[ConnectResult]) -> Painted:
     lines: list[Painted] = []
     for connected in done:
         where = _where_connected(connected)
@@ -147,7 +133,7 @@ def _paint_connected(paint: Paint, done: list[ConnectResult]) -> Painted:
             connected,
             f"connected {where}" if connected.is_new or connected.revived else f"is connected already, {where}",
         )
-    from holdfast.conversations.adapters.index import MCP_ONLY
+    from holdfast.core.agent_programs import MCP_ONLY
 
     names = " ".join(connected.agent for connected in done if connected.agent not in (*MCP_ONLY, "git"))
     lines.append(paint.plain(""))
@@ -164,14 +150,14 @@ def _paint_connected(paint: Paint, done: list[ConnectResult]) -> Painted:
 def _where_connected(connected: ConnectResult) -> str:
     if connected.agent == "git":
         return "for this repository" if connected.scope == "project" else "for all your repositories"
-    from holdfast.conversations.adapters.index import MCP_ONLY
+    from holdfast.core.agent_programs import MCP_ONLY
 
     if connected.agent in MCP_ONLY:
         return "for you, with the MCP server and nothing else"  # it knows of no projects
     return "for this project" if connected.scope == "project" else "for you, in every project"
 
 
-def _paint_disconnected(paint: Paint, done: list[ConnectResult]) -> Painted:
+def _paint_disconnected(paint: Paint, done: Sequence[ConnectResult]) -> Painted:
     lines: list[Painted] = []
     for connected in done:
         lines += _paint_connection(
@@ -187,9 +173,8 @@ _UNINSTALL_PROGRAM = "pip uninstall holdfast"
 
 
 def uninstall(call: Call) -> int:
-    from holdfast.conversations.connect.disconnect import uninstall
-
-    done = uninstall(call.keeper, call.agent_dirs())
+    call.keeper.agent_dirs = call.agent_dirs()
+    done = call.keeper.agents.uninstall()
     home = call.keeper.home.path
     call.answer(
         {

@@ -30,10 +30,9 @@ def conversation_list(call: Call) -> None:
 
 
 def conversation_move(call: Call) -> None:
-    from holdfast.conversations.move import move as moved_to
 
     session = call.keeper.session(call.parsed.need("to"))
-    moved = moved_to(call.keeper, call.parsed.need("conversation"), session.id, at=call.at)
+    moved = session.take_conversation(call.parsed.need("conversation"), at=call.at)
     document = session.document(at=call.at)
     call.done(
         document,

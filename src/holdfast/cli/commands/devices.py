@@ -34,10 +34,9 @@ def device_show(call: Call) -> None:
 
 
 def _this_device(call: Call) -> tuple[dict[str, object], Painted]:
-    from holdfast.sync import devices, remote_setup
 
-    keys, name = devices.public_keys(call.keeper), call.keeper.device()
-    statuses = remote_setup.all_statuses(call.keeper)
+    keys, name = call.keeper.devices.keys(), call.keeper.device()
+    statuses = call.keeper.remotes.list()
     document: dict[str, object] = {
         "name": name, "fingerprint": keys.words, "age": keys.age, "signing": keys.signing.hex(),
         "vaults": [
@@ -82,9 +81,8 @@ def _confirm_command(status: RemoteStatus) -> str:
 
 
 def device_list(call: Call) -> None:
-    from holdfast.sync import devices
 
-    known_devices, failed = devices.list_devices(call.keeper)
+    known_devices, failed = call.keeper.devices.list()
     now = call.keeper.now()
     call.answer(
         {"devices": [_device_document(device) for device in known_devices],
@@ -92,9 +90,7 @@ def device_list(call: Call) -> None:
         lambda paint: _paint_devices(paint, known_devices, now),
     )  # fmt: skip
     for name, error in failed.items():
-        call.note(
-            f"{name}: {error.message}. Requests to join there are not known; the rest is as of the last contact."
-        )
+        call.note(f"{name}: {error.message}. Requests to join could not be read; the rest is as of the last contact.")
     asking = next((device for device in known_devices if device.status == "pending" and not device.this), None)
     if asking is not None:
         call.note("Compare the words with what the device itself shows, then: holdfast device approve FINGERPRINT")
@@ -141,10 +137,9 @@ def _paint_devices(paint: Paint, devices: Sequence[KnownDevice], now: int) -> Pa
 
 
 def device_rename(call: Call) -> None:
-    from holdfast.sync import devices
 
     name = call.parsed.need("name").strip()
-    unreachable = devices.rename(call.keeper, name)
+    unreachable = call.keeper.devices.rename(name)
     document, _ = _this_device(call)
     call.answer(
         {"device": {**document, "name": name}, "later": unreachable},
@@ -155,9 +150,8 @@ def device_rename(call: Call) -> None:
 
 
 def device_approve(call: Call) -> None:
-    from holdfast.sync import devices
 
-    approved = devices.approve(call.keeper, call.parsed.need("fingerprint"), admin=call.parsed.flag("admin"))
+    approved = call.keeper.devices.approve(call.parsed.need("fingerprint"), admin=call.parsed.flag("admin"))
     call.answer(
         {"approved": approved._asdict()},
         lambda paint: "" if call.quiet else paint.join(
@@ -168,9 +162,8 @@ def device_approve(call: Call) -> None:
 
 
 def device_remove(call: Call) -> None:
-    from holdfast.sync import devices
 
-    removal = devices.remove(call.keeper, call.parsed.need("name"))
+    removal = call.keeper.devices.remove(call.parsed.need("name"))
     verb = "asked to join, and was declined" if removal.declined else "was removed"
     call.answer(
         {"removed": removal._asdict()},
@@ -183,14 +176,13 @@ def device_remove(call: Call) -> None:
 
 
 def device_admit(call: Call) -> None:
-    from holdfast.sync import accept_late
 
-    acceptance = accept_late.admit(call.keeper, call.parsed.need("name"))
+    acceptance = call.keeper.devices.admit(call.parsed.need("name"))
     call.answer(
         {"admitted": acceptance._asdict()}, lambda paint: _paint_admitted(paint, acceptance, quiet=call.quiet)
     )
     if acceptance.left:
-        pushes = "1 push of it was" if acceptance.left == 1 else f"{acceptance.left:,} pushes of it were"
+        pushes = "1 of its pushes was" if acceptance.left == 1 else f"{acceptance.left:,} of its pushes were"
         call.note(
             f"{pushes} not accepted: unreadable, not signed by that device, or based on events missing here."
             " Left at the remote."
@@ -213,9 +205,8 @@ def _paint_admitted(paint: Paint, acceptance: LateAcceptance, *, quiet: bool) ->
 
 
 def device_recovery_code(call: Call) -> None:
-    from holdfast.sync import devices
 
-    recovery = devices.recovery_code(call.keeper, call.parsed.text("remote"))
+    recovery = call.keeper.devices.recovery_code(call.parsed.text("remote"))
     call.answer({"recovery_code": recovery.code, "remote": recovery.remote}, lambda paint: paint.plain(recovery.code))
     call.note(
         "Write it on paper and keep it safe: it is shown this once, and whoever has it can read everything.\n"
@@ -228,23 +219,21 @@ def device_recovery_code(call: Call) -> None:
 
 
 def people_add(call: Call) -> None:
-    from holdfast.sync import people
 
-    person = people.add(call.keeper.home, call.parsed.need("email"), call.parsed.need("key"))
+    person = call.keeper.people.add(call.parsed.need("email"), call.parsed.need("key"))
     key_count = len(person.keys) + len(person.devices)
     more = f", with {key_count} keys" if key_count > 1 else ""
     call.answer(
         {"person": _person_document(person)},
-        lambda paint: "" if call.quiet else paint.join(paint.bold(person.email), f" is known{more}"),
+        lambda paint: "" if call.quiet else paint.join("Added ", paint.bold(person.email), more),
     )
     if person.keys:
         call.note(f"Share a session with them: holdfast share ID --with {person.email}")
 
 
 def people_list(call: Call) -> None:
-    from holdfast.sync import people
 
-    persons = people.load(call.keeper.home)
+    persons = call.keeper.people.list()
     call.answer(
         {"people": [_person_document(person) for person in persons]}, lambda paint: _paint_people(paint, persons)
     )

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 
 def import_(call: Call) -> int:
-    from holdfast.formats.import_ import import_files
 
     paths, name = call.parsed.texts("paths"), call.parsed.text("format")
-    results = import_files(call.keeper, paths, name, salvage=call.parsed.flag("salvage"))
+    results = call.keeper.documents.import_files(paths, name, salvage=call.parsed.flag("salvage"))
     notes = [note for imported in results for note in imported.notes]
     failure = _combined_error(imported.error for imported in results)
     call.answer(
@@ -205,10 +204,9 @@ def _paint_problem(paint: Paint, problem: FileProblem) -> list[Painted]:
 
 
 def recover(call: Call) -> int:
-    from holdfast.formats.recover_files import recover
 
     path = call.parsed.need("path")
-    recovered_files = recover(call.keeper, path)
+    recovered_files = call.keeper.documents.recover(path)
     if not any(recovered.has_content for recovered in recovered_files):
         raise _nothing_recovered(path, recovered_files)
     sessions, extra_notes, failed = (
@@ -238,8 +236,6 @@ def _start_sessions(
     call: Call, recovered_files: list[RecoveredFile]
 ) -> tuple[dict[int, str], dict[int, list[FormatNote]], dict[int, HoldfastError]]:
     """Start a session from every damaged file that has content; sound files only if they were named themselves."""
-    from holdfast.formats.recover_files import start
-
     sessions: dict[int, str] = {}
     extra_notes: dict[int, list[FormatNote]] = {}
     failed: dict[int, HoldfastError] = {}
@@ -247,7 +243,7 @@ def _start_sessions(
         if not recovered.has_content or (recovered.whole and len(recovered_files) > 1):
             continue
         try:
-            sessions[number], notes = start(call.keeper, recovered)
+            sessions[number], notes = call.keeper.documents.start_recovered(recovered)
         except HoldfastError as error:
             failed[number] = error
         else:
@@ -363,10 +359,9 @@ def _recovered_details(recovered: RecoveredFile) -> list[str]:
 
 
 def migrate(call: Call) -> int:
-    from holdfast.formats import migrate
 
     path = call.parsed.need("path")
-    results = migrate.undo(path) if call.parsed.flag("back") else migrate.migrate(call.keeper, path)
+    results = call.keeper.documents.migrate(path, back=call.parsed.flag("back"))
     failure = _combined_error(migrated.error for migrated in results)
     call.answer(
         {"files": [_migration_document(migrated) for migrated in results]},

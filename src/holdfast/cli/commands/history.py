@@ -248,10 +248,8 @@ def report(call: Call) -> None:
 
 
 def project_list(call: Call) -> None:
-    from holdfast.workspace import projects
 
-    store = call.keeper.existing_store()
-    known_projects = [] if store is None else projects.list_projects(store)
+    known_projects = call.keeper.projects()
     rows = [
         (
             project.name,
@@ -268,9 +266,8 @@ def project_list(call: Call) -> None:
 
 
 def project_reconnect(call: Call) -> None:
-    from holdfast.workspace import projects
 
-    reconnected = projects.reconnect(call.keeper, call.parsed.need("old_path"))
+    reconnected = call.keeper.reconnect_project(call.parsed.need("old_path"))
     number = count(sum(project.sessions for project in reconnected), "session")
     path = files.display_path(call.keeper.place.main)
     call.answer(

@@ -133,10 +133,9 @@ def cycle(call: Call) -> None:
 
 
 def contract_acknowledge(call: Call) -> None:
-    from holdfast.formats.contract import commands
 
     spec, agent = call.parsed.need("spec"), call.parsed.text("agent")
-    acknowledgment = commands.acknowledge(call.keeper, spec, agent, at=call.at)
+    acknowledgment = call.keeper.documents.acknowledge_contract(spec, agent, at=call.at)
     call.answer(
         {"acknowledgment": acknowledgment},
         lambda paint: (
@@ -146,9 +145,8 @@ def contract_acknowledge(call: Call) -> None:
 
 
 def contract_verify(call: Call) -> None:
-    from holdfast.formats.contract import commands
 
-    acknowledgments = commands.verify(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
+    acknowledgments = call.keeper.documents.verify_contract(call.parsed.need("spec"), call.parsed.text("agent"))
     lines = "\n".join(
         f"{acknowledgment.agent}: version {acknowledgment.version} holds, acknowledged {acknowledgment.date}"
         for acknowledgment in acknowledgments
@@ -162,7 +160,7 @@ def contract_verify(call: Call) -> None:
 def contract_summary(call: Call) -> None:
     from holdfast.formats.contract import commands
 
-    text = commands.summary(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
+    text = call.keeper.documents.contract_summary(call.parsed.need("spec"), call.parsed.text("agent"))
     if call.json:
         call.answer({"summary": text}, lambda _: "")
     else:

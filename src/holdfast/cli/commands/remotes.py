@@ -38,14 +38,14 @@ _STATUSES = {
 
 
 def remote_add(call: Call) -> None:
-    from holdfast.sync import devices, remote_setup
+    from holdfast.sync import remote_setup
 
     parsed = call.parsed
-    added = remote_setup.add(
-        call.keeper, parsed.need("name"), parsed.need("url"), this_project=parsed.flag("this_project"),
+    added = call.keeper.remotes.add(
+        parsed.need("name"), parsed.need("url"), this_project=parsed.flag("this_project"),
         expected=parsed.text("vault"), code=_recovery_code(call) if parsed.flag("recover") else None,
     )  # fmt: skip
-    fingerprint = devices.public_keys(call.keeper).words
+    fingerprint = call.keeper.devices.keys().words
     call.answer(
         {"remote": _remote_document(remote_setup.status_of(call.keeper, added.remote)), "what": added.outcome,
          "held": added.waiting, "fingerprint": fingerprint},
@@ -91,7 +91,7 @@ def _next_steps(added: AddedRemote) -> list[str]:
     name = added.remote.name
     steps = {
         "founded": "holdfast sync sends what is recorded here.\n"
-                   "For the day when all devices are lost: holdfast device recovery-code",
+                   "In case all devices are lost: holdfast device recovery-code",
         "asked": "Once that is done: holdfast sync",
         "member": "holdfast sync fetches its sessions.",
     }  # fmt: skip
@@ -113,9 +113,8 @@ def _next_steps(added: AddedRemote) -> list[str]:
 
 
 def remote_list(call: Call) -> None:
-    from holdfast.sync import remote_setup
 
-    statuses = remote_setup.all_statuses(call.keeper)
+    statuses = call.keeper.remotes.list()
     now = call.keeper.now()
     call.answer(
         {"remotes": [_remote_document(status) for status in statuses]},
@@ -133,7 +132,7 @@ def remote_confirm(call: Call) -> None:
             "nothing was confirmed",
             hint=f"Give the words that another of your devices shows: holdfast remote confirm {name} WORDS",
         )
-    released = remote_setup.confirm(call.keeper, name, expected)
+    released = call.keeper.remotes.confirm(name, expected)
     call.answer(
         {"remote": _remote_document(remote_setup.status_of(call.keeper, remote)), "released": released},
         lambda paint: "" if call.quiet else paint.join(
@@ -152,9 +151,8 @@ def _confirm_words(call: Call, words: str) -> bool:
 
 
 def remote_remove(call: Call) -> None:
-    from holdfast.sync import remote_setup
 
-    removed = remote_setup.remove(call.keeper, call.parsed.need("name"))
+    removed = call.keeper.remotes.remove(call.parsed.need("name"))
     call.answer(
         {"removed": removed.name, "url": removed.url},
         lambda paint: "" if call.quiet else paint.join("Removed ", paint.bold(removed.name)),

@@ -36,7 +36,10 @@ def run(call: Call) -> int:
         environ=call.environ,
     )
     if result.later:
-        announce(f"the server is away: the result of {result.agent_id} is kept here, and recorded when it is back")
+        announce(
+            f"the server cannot be reached: the result of {result.agent_id} is stored here, and recorded"
+            " once the server is back"
+        )
     if result.unrecorded is not None:
         notes.append(f"not everything about {result.agent_id} could be recorded: {result.unrecorded.message}")
         if not call.json:  # said even when asked to be quiet: something is missing from the log

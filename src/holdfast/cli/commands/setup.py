@@ -272,15 +272,8 @@ def config_get(call: Call) -> None:
     from holdfast.workspace import settings
 
     setting = settings.find_setting(call.parsed.need("name"))
-    value = _effective_value(call, setting.name)
+    value = call.keeper.config.get(setting.name)
     call.answer({"name": setting.name, "value": value}, lambda paint: paint.plain(str(value)))
-
-
-def _effective_value(call: Call, name: str) -> int | float | str | bool:
-    """The value that holds here. What the time limit does depends on the timer's mirror, unless it is set."""
-    if name == "timer.timeout_action":
-        return "pause" if call.keeper.limit_rule().pauses else "remind"
-    return call.keeper.settings[name]
 
 
 def config_set(call: Call) -> None:
@@ -309,7 +302,7 @@ def config_unset(call: Call) -> None:
 def config_list(call: Call) -> None:
     from holdfast.workspace import settings
 
-    chosen = {setting.name: _effective_value(call, setting.name) for setting in settings.SETTINGS}
+    chosen = call.keeper.config.list()
     documents = [
         {"name": setting.name, "value": chosen[setting.name], "default": setting.default, "about": setting.about}
         for setting in settings.SETTINGS

@@ -29,13 +29,12 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 def share(call: Call) -> None:
-    from holdfast.sync import shares
 
     session = call.keeper.session(call.parsed.need("id"))
     goal = session.document().goal
-    result = shares.share(
-        call.keeper, session.id, call.parsed.need("with_"), write=not call.parsed.flag("read_only"),
-        expires=_expires(call), name=call.parsed.text("remote"),
+    result = session.share(
+        call.parsed.need("with_"), write=not call.parsed.flag("read_only"),
+        expires=_expires(call), remote=call.parsed.text("remote"),
     )  # fmt: skip
     clock = Clock(call.keeper.now())
     call.answer(
@@ -47,9 +46,9 @@ def share(call: Call) -> None:
         lambda paint: "" if call.quiet else _paint_share(paint, result, goal or session.id[:8], clock),
     )  # fmt: skip
     call.note(
-        f"There they accept it with: holdfast accept {result.url}\n"
+        f"They accept it on their device with: holdfast accept {result.url}\n"
         "or just holdfast accept, if they have that remote; with --identity FILE if their key is an SSH key.\n"
-        f"They are shown this device's words, to compare with you: {result.words}"
+        f"They will see this device's words, and should compare them with you: {result.words}"
     )
 
 
@@ -101,11 +100,11 @@ def accept(call: Call) -> None:
     keys = [] if file is None else shares.identities(file)
     url, name = _url_and_name(call)
     if call.parsed.flag("list"):
-        _list_offers(call, shares.offers(call.keeper, url=url, keys=keys))
+        _list_offers(call, call.keeper.people.offers(url=url, keys=keys))
         return
     if name is None and call.can_ask():
-        name = _choose_offer(call, shares.offers(call.keeper, url=url, keys=keys))
-    accepted_shares = shares.accept(call.keeper, url=url, keys=keys, name=name)
+        name = _choose_offer(call, call.keeper.people.offers(url=url, keys=keys))
+    accepted_shares = call.keeper.people.accept(name, url=url, keys=keys)
     # By the whole id: the beginning of one may be that of another.
     accepted_sessions = [
         (accepted, SessionHandle(call.keeper, accepted.session).document()) for accepted in accepted_shares
@@ -119,7 +118,7 @@ def accept(call: Call) -> None:
         lambda paint: _paint_accepted(paint, accepted_sessions),
     )  # fmt: skip
     if any(accepted.writes and not accepted.admitted for accepted in accepted_shares):
-        call.note("Others receive what you write once a device of theirs has synced, and then yours.")
+        call.note("Others receive what you write once one of their devices has synced, and then yours.")
     if any(not accepted.writes for accepted in accepted_shares):
         call.note("To continue a read-only session in your own copy: holdfast fork ID")
 
@@ -219,10 +218,9 @@ def _paint_accepted(paint: Paint, accepted_sessions: Sequence[tuple[AcceptedShar
 
 
 def revoke(call: Call) -> None:
-    from holdfast.sync import shares
 
     session, email = call.keeper.session(call.parsed.need("id")), call.parsed.need("from_").strip()
-    remotes = shares.revoke(call.keeper, session.id, email)
+    remotes = session.revoke(email)
     call.answer(
         {"revoked": {"session": session.id, "from": email, "remotes": remotes}},
         lambda paint: "" if call.quiet else paint.join(
@@ -244,11 +242,11 @@ _MAX_TEXTS = 20  # of one kind; --json has all
 
 
 def redact(call: Call) -> None:
-    from holdfast.sync.outgoing import NEVER, preview
+    from holdfast.sync.outgoing import NEVER
 
     session = call.keeper.session(call.parsed.text("id") or "@")
     call.keeper.state(session.id)  # raises for a deleted session
-    outgoing = preview(call.keeper, session.id)
+    outgoing = session.preview_sync()
     call.answer(
         {
             "session": outgoing.session, "events": outgoing.events,
@@ -258,8 +256,8 @@ def redact(call: Call) -> None:
         lambda paint: _paint_outgoing(paint, outgoing),
     )  # fmt: skip
     for remote, reason in outgoing.withheld.items():
-        call.note(f"Nothing of it goes to {remote}: {reason}.")
-    call.note(f"Sent too: times, numbers, ids, hashes of files. Never: {', '.join(NEVER)}.")
+        call.note(f"None of it is sent to {remote}: {reason}.")
+    call.note(f"Also sent: times, numbers, ids, hashes of files. Never: {', '.join(NEVER)}.")
 
 
 def _paint_outgoing(paint: Paint, outgoing: OutgoingPreview) -> Painted:

@@ -15,7 +15,6 @@ from holdfast.core.wording import count, one_line
 from holdfast.keeper import store_admin
 from holdfast.keeper.restore import DISPLACES, ERASES, SPEAKS
 from holdfast.machine.wall import monotonic
-from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import NotCopied
 from holdfast.workspace.home import Home
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.store.address import Address
-    from holdfast.store.interface import ShareGrant
+    from holdfast.store.interface import ShareGrant, StoreInfo
     from holdfast.store.store_copy import Progress
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
@@ -35,21 +34,20 @@ _RIGHTS = {True: "reads and writes", False: "reads"}
 
 
 def store_show(call: Call) -> None:
-    status = store_admin.show(call.keeper)
+    status = call.keeper.stores.show()
     call.answer({"store": _store_document(status)}, lambda paint: _paint_store(paint, status))
     for warning in status.warnings:
         call.note(warning)
 
 
 def _store_document(status: store_admin.StoreStatus) -> dict[str, object]:
-    address = status.address
+    address, info = status.address, status.info
     return {
-        "kind": address.kind, "url": address.url, "there": status.there, "version": status.version,
-        "sessions": status.sessions, "events": status.events, "bytes": status.bytes, "server": status.server,
-        "vault": status.vault, "person": status.person, "people": list(status.people),
-        "partitions": status.partitions,
-        "bypasses_security": status.above, "local": status.local, "encrypted": status.encrypted,
-        "proven": status.proven, "warnings": status.warnings,
+        "kind": address.kind, "url": address.url, "there": status.there, "version": info.version,
+        "sessions": status.sessions, "events": info.events, "bytes": info.bytes, "server": info.server,
+        "vault": info.vault, "person": info.person, "people": status.people, "partitions": info.partitions,
+        "bypasses_security": info.above, "local": info.local, "encrypted": info.encrypted, "proven": info.proven,
+        "warnings": status.warnings,
     }  # fmt: skip
 
 
@@ -57,32 +55,33 @@ def _paint_store(paint: Paint, status: store_admin.StoreStatus) -> Painted:
     # It is there to be copied, so it is never cut.
     title = paint.bold(status.address.url)
     if not status.there:
-        return Painted(f"{title}\n{paint.dim('There is no store yet: the first session makes it.')}")
+        return Painted(f"{title}\n{paint.dim('There is no store yet: the first session creates it.')}")
     return Painted(f"{title}\n{paint.pairs(_store_facts(status), indent=2)}")
 
 
 def _store_facts(status: store_admin.StoreStatus) -> list[tuple[str, str]]:
-    if status.server is None:
+    info = status.info
+    if info.server is None:
         return [
-            ("kind", f"SQLite, tables of version {status.version}"), ("sessions", f"{status.sessions:,}"),
-            ("events", f"{status.events or 0:,}"), ("size", _size(status.bytes or 0)),
+            ("kind", f"SQLite, tables of version {info.version}"), ("sessions", f"{status.sessions:,}"),
+            ("events", f"{info.events or 0:,}"), ("size", _size(info.bytes or 0)),
         ]  # fmt: skip
-    events = "not counted yet" if status.events is None else f"about {status.events:,} in all vaults"
+    events = "not counted yet" if info.events is None else f"about {info.events:,} in all vaults"
     return [
-        ("kind", f"PostgreSQL {status.server}, tables of version {status.version}"),
-        ("vault", status.vault or ""), ("person", status.person or ""), ("people", ", ".join(status.people)),
-        ("connection", _connection(status)), ("sessions", f"{status.sessions:,} that you see"),
-        ("events", f"{events}, in {count(status.partitions or 0, 'partition')}"),
-        ("size", f"{_size(status.bytes or 0)} in all vaults"),
+        ("kind", f"PostgreSQL {info.server}, tables of version {info.version}"),
+        ("vault", info.vault or ""), ("person", info.person or ""), ("people", ", ".join(status.people)),
+        ("connection", _connection(info)), ("sessions", f"{status.sessions:,} that you see"),
+        ("events", f"{events}, in {count(info.partitions or 0, 'partition')}"),
+        ("size", f"{_size(info.bytes or 0)} in all vaults"),
     ]  # fmt: skip
 
 
-def _connection(status: store_admin.StoreStatus) -> str:
-    if status.local:
+def _connection(info: StoreInfo) -> str:
+    if info.local:
         return "within this machine"
-    if not status.encrypted:
+    if not info.encrypted:
         return "not encrypted"
-    return "encrypted, and the server proved who it is" if status.proven else "encrypted"
+    return "encrypted, and the server proved who it is" if info.proven else "encrypted"
 
 
 def _size(size: int) -> str:
@@ -125,8 +124,8 @@ def _next_step(result: store_admin.SetUpResult) -> str:
     if result.address.path is not None:
         return f"Use it: {_switch_command(result.address)}"
     return (
-        f"Members use it by: export HOLDFAST_STORE='{store_admin.for_others(result.address)}'\n"
-        "Their passwords belong in ~/.pgpass. To copy what is here: holdfast store copy home URL"
+        f"Members use it with: export HOLDFAST_STORE='{store_admin.url_for_members(result.address)}'\n"
+        "Their passwords belong in ~/.pgpass. To copy this home's sessions there: holdfast store copy home URL"
     )
 
 
@@ -142,7 +141,7 @@ def _switch_command(target: Address) -> str:
 
 def store_admit(call: Call) -> None:
     person = call.parsed.need("person")
-    new = store_admin.admit(call.keeper, person)
+    new = call.keeper.stores.admit(person)
     call.answer(
         {"admitted": person, "new": new},
         lambda paint: "" if call.quiet else paint.join(
@@ -154,13 +153,13 @@ def store_admit(call: Call) -> None:
 def store_dismiss(call: Call) -> None:
     person = call.parsed.need("person")
     successor = call.parsed.text("hand_over_to")
-    handed_over = store_admin.dismiss(call.keeper, person, successor)
+    handed_over = call.keeper.stores.dismiss(person, successor)
     call.answer(
         {"dismissed": person, "handed_over": handed_over},
         lambda paint: "" if call.quiet else paint.join(paint.bold(person), " was removed from the vault"),
     )
     summary = (
-        "What they made stays" if successor is None else f"{successor} has {count(handed_over, 'session')} of theirs"
+        "Their sessions stay" if successor is None else f"{successor} has {count(handed_over, 'session')} of theirs"
     )
     call.note(f"{summary}, and they cannot see it. Their role can still connect to the database.")
 
@@ -168,7 +167,7 @@ def store_dismiss(call: Call) -> None:
 def store_partition(call: Call) -> None:
     parts = call.parsed.integer("parts")
     assert parts is not None
-    before = store_admin.partition(call.keeper, parts)
+    before = call.keeper.stores.partition(parts)
     now = count(parts, "partition")
     sentence = f"Events already are in {now}"
     if before != parts:
@@ -183,14 +182,14 @@ def store_partition(call: Call) -> None:
 
 
 def store_share(call: Call) -> None:
-    result = store_admin.share(
-        call.keeper, call.parsed.need("id"), _recipient(call), writes=not call.parsed.flag("read_only")
+    result = call.keeper.stores.share(
+        call.parsed.need("id"), _recipient(call), writes=not call.parsed.flag("read_only")
     )
     call.answer(_shares_document(result), lambda paint: "" if call.quiet else _paint_shares(paint, result))
 
 
 def store_unshare(call: Call) -> None:
-    result = store_admin.unshare(call.keeper, call.parsed.need("id"), _recipient(call))
+    result = call.keeper.stores.unshare(call.parsed.need("id"), _recipient(call))
     call.answer(_shares_document(result), lambda paint: "" if call.quiet else _paint_shares(paint, result))
     call.note("What they have already read cannot be taken back.")
 
@@ -244,13 +243,13 @@ def store_copy(call: Call) -> int:
     except KeyboardInterrupt:
         bar.clear()
         raise Interrupted(
-            "interrupted: nothing of the source was changed, and what was copied by then is whole",
+            "interrupted: the source is unchanged, and everything copied so far is complete",
             hint="The same command continues from there.",
         ) from None
     finally:
         bar.clear()
     left_out = result.copied.left_out
-    error = store_admin.incomplete(left_out, "copied", "run the same command again", file=result.target.url)
+    error = store_admin.incomplete_error(left_out, "copied", "run the same command again", file=result.target.url)
     call.answer(
         {"copied": {
             "from": result.source.url, "to": result.target.url, "sessions": result.copied.sessions,
@@ -274,7 +273,7 @@ def _note_how_to_switch(call: Call, own_home: Home, result: store_admin.MoveResu
     target = result.target
     command = "unset HOLDFAST_STORE" if target.path == own_home.store else _switch_command(target)
     call.note(f"To use it: {command}")
-    if isinstance(target, PostgresAddress) and target.hides:
+    if target.hides:
         call.note("Its password belongs in ~/.pgpass, not in this command.")
     agents = store_admin.connected_agents(own_home)
     if agents:
@@ -328,7 +327,7 @@ def backup(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
     left_out = call.keeper.backup(path)
     size = os.path.getsize(path)
-    error = store_admin.incomplete(left_out, "backed up", "make another backup", file=path)
+    error = store_admin.incomplete_error(left_out, "backed up", "make another backup", file=path)
     call.answer(
         {"file": path, "bytes": size, "left_out": _left_out_documents(left_out)},
         lambda paint: "" if call.quiet else paint.join(paint.green("Backed up "), f"to {path} ({size:,} bytes)"),
@@ -352,7 +351,7 @@ def restore(call: Call) -> int:
             result = erased._replace(events=result.events + erased.events)
         else:
             call.note("To apply that, run the same command with --yes")
-    error = store_admin.incomplete(result.left_out, "restored", "run the same command again", file=path)
+    error = store_admin.incomplete_error(result.left_out, "restored", "run the same command again", file=path)
     call.answer(
         {"file": path, "restored": result.events, "left_out": _left_out_documents(result.left_out)},
         lambda paint: "" if call.quiet else paint.join(paint.green("Restored "), count(result.events, "event")),

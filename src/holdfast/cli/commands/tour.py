@@ -1,4 +1,4 @@
-"""The main job, end to end, for real, in a scratch directory that is removed afterwards: `holdfast tour`."""
+"""`holdfast tour`: run the main use of Holdfast for real, in a scratch directory that is removed afterwards."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _run_steps(tour: Tour) -> None:
     at = tour.minutes_ago
     tour.explain("A session begins with a goal. All of this is real, in a scratch directory.")
     tour.holdfast("start", GOAL, "--scope", "search", *at(75))
-    tour.explain("Its plan is a checklist in Markdown; YAML and JSON do as well.")
+    tour.explain("Its plan is a checklist in Markdown; YAML and JSON work too.")
     tour.holdfast("plan", "import", "plan.md", *at(74))
     tour.explain("Agents report what they do, and decisions are kept with their reasons.")
     tour.holdfast("agent", "start", "scout", "--type", "reader", "--task", "Read the code", *at(73))
@@ -175,9 +175,7 @@ def _crash(tour: Tour) -> None:
     tour.check(
         f"{len(before)} events before the crash, the same {len(before)} after it", true=after[: len(before)] == before
     )
-    tour.check(
-        "the agent that was killed is known to be interrupted", true=tour.agent("tester")["status"] == "interrupted"
-    )
+    tour.check("the killed agent is recorded as interrupted", true=tour.agent("tester")["status"] == "interrupted")
     tour.check(
         "search.py is whole; test_search.py changed after it was recorded",
         true=any("test_search.py" in line and "changed" in line for line in resumed)

@@ -42,7 +42,7 @@ def status(call: Call) -> None:
     if session is None:
         call.keeper.settings  # noqa: B018 (read, so that problems with them are reported)
         deleted = _deleted_elsewhere(call) if call.at is None else None
-        notes = [*([] if deleted is None else [deleted]), *call.keeper.notices, *files]
+        notes = [*([] if deleted is None else [deleted]), *map(str, call.keeper.notices), *files]
         call.answer({"session": None, **_with_notes(notes)}, lambda paint: _no_session(call, paint, files))
         if deleted is not None:
             call.note(deleted)
@@ -56,7 +56,7 @@ def status(call: Call) -> None:
     agents, ended = _ended_without_report(state, document) if at is None else (frozenset[str](), [])
     silent = _ended_sentences(document, agents, ended)
     extra: dict[str, object] = {"others": others} if others else {}
-    answer = {"session": document, **extra, **_with_notes([*call.keeper.notices, *files, *silent])}
+    answer = {"session": document, **extra, **_with_notes([*map(str, call.keeper.notices), *files, *silent])}
     call.answer(answer, lambda paint: render_status(
         paint, document, Clock(now), hint=not call.quiet, lost_ids=agents, ended=ended, others=others,
         failed=failed_agents(state) if state.agents else None,
@@ -299,7 +299,7 @@ def watch(call: Call) -> None:
     from holdfast.machine.terminal import can_draw
 
     if call.parsed.globals.at is not None:
-        raise Usage("watch takes no --at: it shows the present", hint="holdfast status --at TIME shows what was.")
+        raise Usage("watch takes no --at: it shows the present", hint="holdfast status --at TIME shows the past.")
     reference = call.parsed.text("id")
     only = None if reference is None else call.keeper.session(reference).id
     if call.json or not can_draw(call.environ):

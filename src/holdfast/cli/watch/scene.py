@@ -1,4 +1,4 @@
-"""What is shown at one moment. A key changes it to another scene, and may start an action. Pure."""
+"""What `holdfast watch` shows at one moment: a key changes it to another scene, and may start an action. Pure."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def is_clock_running(card: SessionCard) -> bool:
 
 _MAX_TYPED_AT_ONCE: Final = 8  # characters: more of them at once were not typed but pasted, and are no keys
 _TOO_LONG: Final = ActionResult(
-    "That is too long, and was not added to the line.", f"The limit is {MAX_TEXT_LENGTH:,} characters.", is_error=True
+    "The pasted text is too long and was not inserted.",
+    f"The limit is {MAX_TEXT_LENGTH:,} characters.",
+    is_error=True,
 )
 _LETTERS: Final = {
     "j": "down", "k": "up", "l": "right", "h": "left", "g": "home", "G": "end", " ": "page down", "b": "page up",

@@ -1,6 +1,7 @@
 """The interface of an adapter: how an agent's hooks are read and answered.
 
-Every `Adapter` passes `holdfast.conversations.conformance`. A new agent is one new package and one line in `index`.
+Every `Adapter` passes `holdfast.conversations.conformance`. A new agent is one new package and its record in
+`core.agent_programs`.
 """
 
 from __future__ import annotations
@@ -66,11 +67,8 @@ class Adapter(Protocol):
     """One agent program: how its hooks are read and answered. Pure: no file is read here."""
 
     name: str  # the word of the command line
-    title: str  # what people call it
     room: int  # characters of context it takes whole
     notifies: bool  # whether its reply can notify the person outside of the terminal's text
-    # Its events that may be answered. A hook only spools the others.
-    asking: frozenset[str]
 
     def parse(self, payload: Payload) -> HookEvent | None:
         """What a payload says; None when it belongs to no conversation. Never raises, whatever is in it."""

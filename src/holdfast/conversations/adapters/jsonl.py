@@ -224,7 +224,7 @@ class LineRepair:
     def _repair_line(self, number: int, text: str, around: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
         if not text:
             if self._has_nuls:
-                self._report(f"line {number} holds nothing but NULs")
+                self._report(f"line {number} contains only NUL bytes")
             return
         records, rest, needs_more = _split_records(text, 0)
         for record in records:

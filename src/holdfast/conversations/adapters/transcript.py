@@ -1,5 +1,5 @@
-"""What readers of agents' transcripts share: the neutral transcript, stable marks, and subagents merged into their
-conversation.
+"""What readers of agents' transcripts share: the neutral transcript, how it is collected, and subagents merged into
+their conversation.
 """
 
 from __future__ import annotations
@@ -11,9 +11,22 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from holdfast.conversations.adapters.clean_text import goal_of, plain
 from holdfast.conversations.adapters.files import stamp
 from holdfast.conversations.adapters.jsonl import ReadProblems
-from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, AnySignal, Edited, Erred, Limited, Ran
+from holdfast.conversations.signals import (
+    Active,
+    AgentBegan,
+    AgentEnded,
+    AnySignal,
+    Edited,
+    Erred,
+    Limited,
+    Measured,
+    Prompted,
+    Ran,
+)
+from holdfast.core.agent_programs import resume_command
 from holdfast.workspace.agent_dirs import AgentDirs
 
 # The signals of a subagent that are part of the conversation it works for.
@@ -108,32 +121,95 @@ def find_sources(agent: str, conversation: str, path: str | None, places: AgentD
 # ── building them ────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Marks:
-    """Makes the marks of one transcript unique."""
+class TranscriptBuilder:
+    """Collects what was said and done in one conversation. Readers set its other facts in `transcript` themselves."""
 
-    def __init__(self) -> None:
-        self._used: set[str] = set()
+    def __init__(self, agent: str, conversation: str) -> None:
+        self.transcript = Transcript(agent=agent, conversation=conversation, began=0, ended=0)
+        self._seen: set[str] = set()
+        self._measured: TimedSignal | None = None
+        self._wants_prompt = True
+
+    def is_new(self, name: str) -> bool:
+        """Whether something with this id is read for the first time."""
+        is_new = name not in self._seen
+        self._seen.add(name)
+        return is_new
+
+    def add_message(self, at: int, *, is_sign: bool) -> None:
+        """Count a message. Those of subagents are no signs: they are not part of the person's working time."""
+        self.transcript.messages += 1
+        if is_sign:
+            self.transcript.signs.append(at)
+
+    def emit(self, at: int, signal: AnySignal, mark: str) -> None:
+        self.transcript.signals.append(TimedSignal(at, signal, mark))
+
+    def emit_all(self, at: int, signals: Iterable[AnySignal], mark: str) -> None:
+        """Emit the signals of a tool call, each with a mark of its own. Mere activity is no part of a transcript."""
+        for number, signal in enumerate(signals):
+            if type(signal) is Active:
+                continue
+            if type(signal) is Edited and (signal.old is not None or signal.new is not None):
+                # Only hashes are needed, and transcripts wait for their turn in memory.
+                signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901
+            self.emit(at, signal, f"{mark}.{number}" if number else mark)
+
+    def emit_prompt(self, at: int, text: str, mark: str) -> None:
+        """Emit a prompt. The first says what a conversation is about; the rest is between a person and an agent."""
+        self.emit(at, Prompted(text=plain(text, MAX_PROMPT_LENGTH) if self._wants_prompt else ""), mark)
+        self._wants_prompt = False
+
+    def add_tokens(self, fresh: int, output: int, cache_read: int = 0, cache_write: int = 0) -> None:
+        self.transcript.input_tokens += fresh
+        self.transcript.output_tokens += output
+        self.transcript.cache_read_tokens += cache_read
+        self.transcript.cache_write_tokens += cache_write
+
+    def measure(self, at: int, tokens: int, mark: str) -> None:
+        """Note how full the context is; the last one counts."""
+        if tokens:
+            self._measured = TimedSignal(at, Measured(tokens=tokens), f"{mark}.context")
+
+    def finish(self) -> Transcript | None:
+        """The transcript; None when it has no messages."""
+        transcript = self.transcript
+        if not transcript.signs:
+            return None
+        if self._measured is not None:
+            transcript.signals.append(self._measured)
+        transcript.signals.sort(key=lambda line: line.at)
+        transcript.signs.sort()
+        transcript.began = transcript.signs[0]
+        transcript.ended = max([transcript.signs[-1], *(line.at for line in transcript.signals[-1:])])
+        transcript.resume = resume_command(transcript.agent, transcript.conversation)
+        return transcript
+
+
+class PartTranscriptBuilder(TranscriptBuilder):
+    """The same for agents whose subagents have transcripts of their own: `agent` is the subagent that this one is of.
+
+    Marks are made unique, and prompts keep their text until one of them states a goal.
+    """
+
+    def __init__(self, program: str, conversation: str, agent: str | None = None) -> None:
+        super().__init__(program, conversation)
+        self.agent = agent
         self._repeats: dict[str, int] = {}
 
-    def unique(self, name: str) -> str:
-        """The name itself, or one with a number; the same for the same names in the same order."""
-        mark = name
-        while mark in self._used:
+    def emit(self, at: int, signal: AnySignal, mark: str) -> None:
+        if not at or (self.agent is not None and not isinstance(signal, SUBAGENT_SIGNALS)):
+            return
+        name = unique = mark if self.agent is None else f"{self.agent}.{mark}"
+        while not self.is_new(unique):
             count = self._repeats[name] = self._repeats.get(name, 0) + 1
-            mark = f"{name}#{count}"
-        self._used.add(mark)
-        return mark
+            unique = f"{name}#{count}"
+        super().emit(at, signal, unique)
 
-
-def mark_signals(signals: Iterable[AnySignal], mark: str) -> Iterator[tuple[AnySignal, str]]:
-    """The signals of a tool call, each with a mark of its own. Mere activity is no part of a transcript."""
-    for number, signal in enumerate(signals):
-        if type(signal) is Active:
-            continue
-        if type(signal) is Edited and (signal.old is not None or signal.new is not None):
-            # Only hashes are needed, and transcripts wait for their turn in memory.
-            signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901
-        yield signal, f"{mark}.{number}" if number else mark
+    def emit_prompt(self, at: int, text: str, mark: str) -> None:
+        wants_more = self._wants_prompt and goal_of(plain(text, MAX_PROMPT_LENGTH)) is None
+        super().emit_prompt(at, text, mark)
+        self._wants_prompt = wants_more
 
 
 def with_problems(

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.conversations.adapters.files import collect_read_errors, note_read_error
-from holdfast.conversations.adapters.index import NAMES
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptReader, TranscriptSource, load_reader
+from holdfast.core.agent_programs import AGENT_PROGRAMS
 from holdfast.core.canonical import digest
 from holdfast.core.decode import decodable
 from holdfast.core.errors import Failed, HoldfastError, Invalid
@@ -30,23 +30,13 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-# The prefix of variables that move an agent's directory, and its default directory.
-_HOME_DIRS: Final = {
-    "claude": ("CLAUDE_", ".claude"),
-    "codex": ("CODEX_", ".codex"),
-    "gemini": ("GEMINI_", ".gemini"),
-    "copilot": ("COPILOT_", ".copilot"),
-    "cursor": ("CURSOR_", ".cursor"),
-    "cline": ("CLINE_", ".cline"),
-}
-_DATA_DIRS: Final = {"opencode": ("OPENCODE_", "opencode"), "goose": ("GOOSE_", "goose")}
-
-
 def used(name: str, places: AgentDirs) -> bool:
-    prefix, directory = _HOME_DIRS.get(name) or _DATA_DIRS.get(name) or ("", "")
-    if not prefix or places.system == "win32" or any(name.startswith(prefix) for name in places.environ):
+    """Whether the agent may have conversations here: its directory is there, or could be elsewhere."""
+    directory = AGENT_PROGRAMS[name].directory
+    is_elsewhere = any(variable.startswith(f"{name.upper()}_") for variable in places.environ)
+    if directory is None or is_elsewhere or places.system == "win32":
         return True
-    return os.path.lexists(places.in_home(directory) if name in _HOME_DIRS else places.data(directory))
+    return os.path.lexists(places.in_home(directory) if directory.startswith(".") else places.data(directory))
 
 
 # Bytes read, bytes in all, and the path being read.
@@ -106,7 +96,7 @@ def backfill(
 
 def _readers(names: Sequence[str], places: AgentDirs) -> Iterator[tuple[str, TranscriptReader | None]]:
     """The readers of these agents, or all; None where there is certainly nothing to read."""
-    for name in dict.fromkeys(names or NAMES):
+    for name in dict.fromkeys(names or AGENT_PROGRAMS):
         yield name, load_reader(name) if used(name, places) else None
 
 

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.adapters.index import MCP_ONLY, title
+from holdfast.conversations.adapters.index import title
 from holdfast.conversations.connect import detect, file_plan
 from holdfast.conversations.connect.file_plan import FilePlan, What, decoded, editing
 from holdfast.conversations.connect.mcp_entry import NAME, call_of, home_of
 from holdfast.conversations.connect.registry import AgentConnection, Connections
 from holdfast.conversations.hooks import install
+from holdfast.core.agent_programs import MCP_ONLY
 from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid, install_command
 from holdfast.machine import files
 from holdfast.machine.locks import locked
@@ -130,9 +131,9 @@ def _refuse_without_effect(name: str, scope: Scope, *, server: bool) -> None:
     if scope == "project":
         raise Invalid(f"{called_by_people} has no project settings", hint=f"holdfast connect {name}")
     if not server:
-        raise Invalid(f"{called_by_people} takes nothing but the MCP server", hint="Leave out --no-mcp.")
+        raise Invalid(f"{called_by_people} supports only the MCP server", hint="Leave out --no-mcp.")
     if not install.mcp_is_installed():
-        raise Failed(f"{called_by_people} takes nothing but the MCP server, which is not installed", hint=_EXTRA)
+        raise Failed(f"{called_by_people} supports only the MCP server, which is not installed", hint=_EXTRA)
 
 
 def _plan(
@@ -209,7 +210,7 @@ def _carry_out(
     if revived and connection.agent not in MCP_ONLY:
         notes.append("Its hooks were installed already; only the script they call was missing, and was created now.")
     elif rewritten and known_before:
-        notes.append("The hook script was rewritten for the Holdfast that runs now.")
+        notes.append("The hook script was rewritten for the Holdfast installation that runs now.")
     if connection.agent == "claude" and _other_status_line(ws.home.path, planned):
         notes.append("Your own status line stays; Holdfast's is: holdfast statusline claude")
     return ConnectResult(

@@ -9,13 +9,14 @@ from shutil import which
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.adapters.index import CONNECTABLE, MCP_ONLY, title
+from holdfast.conversations.adapters.index import CONNECTABLE, title
 from holdfast.conversations.connect import mcp_entry
 from holdfast.conversations.connect.agent_settings import SettingsChange, settings_of
 from holdfast.conversations.connect.file_plan import Ours, at_path, decoded, editing, read_current
 from holdfast.conversations.connect.registry import ConnectedFile, Connections
 from holdfast.conversations.hooks import script
 from holdfast.conversations.hooks.install import mcp_is_installed
+from holdfast.core.agent_programs import MCP_ONLY
 from holdfast.core.canonical import digest
 from holdfast.core.errors import HoldfastError
 from holdfast.machine import files

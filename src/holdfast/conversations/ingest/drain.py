@@ -405,7 +405,7 @@ def payloads_for_this_store(ws: Workspace, waiting: list[spool.SpoolEntry]) -> l
     return chosen
 
 
-def waiting_elsewhere(ws: Workspace) -> dict[str, list[spool.SpoolEntry]]:
+def payloads_for_other_stores(ws: Workspace) -> dict[str, list[spool.SpoolEntry]]:
     """The payloads meant for other stores, by the stores' URLs without passwords."""
     home = ws.home
     by_url: dict[str, list[spool.SpoolEntry]] = {}

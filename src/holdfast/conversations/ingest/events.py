@@ -33,6 +33,7 @@ from holdfast.conversations.signals import (
     Waits,
 )
 from holdfast.core import agents, tasks, view
+from holdfast.core.agent_programs import AGENT_PROGRAMS
 from holdfast.core.canonical import Json, digest
 from holdfast.core.events import (
     AgentInterrupted,
@@ -81,25 +82,12 @@ _SAME_WAIT: Final = MINUTE // 2
 # Signals that do not show that the person has answered.
 _KEEPS_WAITING: Final = (Opened, Closed, Measured, Chosen, Waits)
 
-# By agent: options and subcommands with which the prompt comes from the command line or a program.
-_HEADLESS_OPTIONS: Final[dict[str, frozenset[str]]] = {
-    "claude": frozenset({"-p", "--print", "--input-format"}),
-    "gemini": frozenset({"-p", "--prompt"}),
-    "copilot": frozenset({"-p", "--prompt"}),
-    "cursor": frozenset({"-p", "--print"}),
-}
-_HEADLESS_COMMANDS: Final[dict[str, frozenset[str]]] = {
-    "codex": frozenset({"exec", "e", "app-server", "mcp-server", "proto"}),
-    "opencode": frozenset({"run", "serve", "acp"}),
-    "goose": frozenset({"run"}),
-}
-
 
 def is_headless(agent: str, arguments: Sequence[str]) -> bool:
     """Whether a program runs without a person, by its command line; if that is unknown, it does not."""
-    options, commands = _HEADLESS_OPTIONS.get(agent, frozenset()), _HEADLESS_COMMANDS.get(agent, frozenset())
+    headless = AGENT_PROGRAMS[agent].headless if agent in AGENT_PROGRAMS else ()
     names = [argument.partition("=")[0] for argument in arguments]
-    return any(name in options for name in names) or any(name in commands for name in names[1:4])
+    return any(name in headless for place, name in enumerate(names) if name.startswith("-") or 1 <= place <= 3)
 
 
 def plan_events(state: State, event: HookEvent, signal: Planned, at: int) -> Iterator[EventData]:

@@ -82,7 +82,7 @@ _SHAPES: tuple[SecretKind, ...] = (
          ("sk-ant-",), rf"sk-ant-{_URL64}{{16,}}+"),
     SecretKind("openrouter_key", "An OpenRouter API key (sk-or-).", ("sk-or-",), rf"sk-or-{_URL64}{{20,}}+"),
     SecretKind("openai_key",
-         "An OpenAI API key (sk-, sk-proj-, sk-svcacct-), or one that other providers made alike.",
+         "An OpenAI API key (sk-, sk-proj-, sk-svcacct-), or a key of another provider in the same form.",
          ("sk-",),
          _EDGE_URL + rf"sk-(?:(?:proj|svcacct|admin|service|None|lf)-{_URL64}{{20,}}+"
          r"|(?=[a-zA-Z]*+[0-9])[A-Za-z0-9]{20,}+)"),

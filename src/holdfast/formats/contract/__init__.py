@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, RepairedDocument, TimedEvent
 from holdfast.formats.contract import fields, render
 from holdfast.formats.contract.fields import HISTORY, OWN, PLAN, REGISTRY, STATE, as_object, as_text
 
@@ -70,10 +70,10 @@ class ContractFormat(Format):
 
         return is_sound(raw, kind)
 
-    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
-        from holdfast.formats.contract.repairs import tidy
+    def repair(self, value: Json, context: ImportContext) -> RepairedDocument:
+        from holdfast.formats.contract.repairs import repair_document
 
-        return tidy(value, context)
+        return repair_document(value, context)
 
     def alias(self, document: Document) -> str:
         return as_text(as_object(document.get("state")).get("feature_id")) or ""

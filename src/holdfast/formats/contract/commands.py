@@ -1,4 +1,4 @@
-"""`holdfast contract`: acknowledge a specification, verify acknowledgments, summarize the contract's directory."""
+"""`holdfast contract`: acknowledge a specification, verify acknowledgments, summarise the contract's directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns contract documents into events: all of them on import, or the differences between two versions."""
+"""Turn contract documents into events: all of them on import, or the differences between two versions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def status_change_events(
     if steps is None:
         raise Refused(
             f"the task {id_} is {status.replace('_', ' ')} and cannot become {target.replace('_', ' ')}",
-            hint=f"Only reopening leads back: holdfast task reopen {id_}" if status in FINAL["task"] else None,
+            hint=f"To reopen it: holdfast task reopen {id_}" if status in FINAL["task"] else None,
         )
     artifacts = artifacts_of(task)
     started, completed = time_ms(task.get("started_at")), time_ms(task.get("completed_at"))

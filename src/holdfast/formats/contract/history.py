@@ -1,4 +1,4 @@
-"""Writes events as history lines and restores events from them.
+"""Write events as history lines, and restore events from them.
 
 Each line shows one event in the contract's fields and carries it whole under a key of ours, so that the session, and
 every other file of the feature, can be restored from history alone. A line that was edited no longer matches the hash

@@ -1,4 +1,4 @@
-"""Renders a state as the contract's documents: state.yaml, the plan, and the entry in the registry.
+"""Render a state as the contract's documents: state.yaml, the plan, and the entry in the registry.
 
 Any state gives valid documents. Tasks without a phase share a phase of their own; a dropped task is shown as blocked
 with a key of ours, because the contract has no such status. History lines are made from events, in `history`.

@@ -61,8 +61,8 @@ class RepairNotes:
         word = plain if plain in allowed else others.get(plain)
         if word is None:
             raise Invalid(
-                f"{document_paths.format_place(place)} is {shorten(str(value), 40)!a}, "
-                f"which is none of {', '.join(allowed)}",
+                f"{document_paths.format_place(place)} is {shorten(str(value), 40)!a}; "
+                f"expected one of {', '.join(allowed)}",
                 hint="Write one of them.",
             )
         self.note(place, f"{shorten(str(value), 40)} is read as {word}")

@@ -1,4 +1,4 @@
-"""Repairs contract documents as other programs really write them: every assumption is noted, nothing is lost."""
+"""Repair contract documents as other programs actually write them: every assumption is noted, nothing is lost."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten, slug
 from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
-from holdfast.formats.base import Document, ImportContext, Place, TidyDocument, is_newer, version_parts
+from holdfast.formats.base import Document, ImportContext, Place, RepairedDocument, is_newer, version_parts
 from holdfast.formats.contract import fields
 from holdfast.formats.contract.fields import KEPT_SUFFIX, OWN_MODEL, as_list, as_object, as_text
 from holdfast.formats.contract.repair_notes import RepairNotes, number_text, rename_keys, with_values
-from holdfast.formats.contract.repairs_plan import tidy_plan
+from holdfast.formats.contract.repairs_plan import repair_plan
 
 _NAMES: Final = {
     "time": "timestamp", "at": "timestamp", "ts": "timestamp", "cmd": "command", "args": "arguments",
@@ -30,7 +30,7 @@ _STATUSES: Final = {
 _NOBODY: Final = "person"
 
 
-def tidy_lines(value: Json, state: Document, notes: RepairNotes) -> list[Json]:
+def repair_lines(value: Json, state: Document, notes: RepairNotes) -> list[Json]:
     """The usable lines, as the contract requires them."""
     if not isinstance(value, list):
         notes.note(("history",), "is not a list of lines, and was left out")
@@ -136,7 +136,7 @@ _ENTRY_STATUSES: Final = {
 _DAY_AT_END: Final = re.compile(r"[-_ ]*(\d{4})[-_]?(\d{2})[-_]?(\d{2})\Z", re.ASCII)
 
 
-def tidy(value: Json, context: ImportContext) -> TidyDocument:
+def repair_document(value: Json, context: ImportContext) -> RepairedDocument:
     """The document as the contract requires it. Raises `Invalid` when it cannot be repaired."""
     notes = RepairNotes(context)
     document = _combine_files(value)
@@ -147,13 +147,13 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
         repaired[name] = state if name == "state" else part
     repaired = repaired if "state" in repaired else {"state": state, **repaired}
     if document.get("plan") is not None:
-        repaired["plan"] = tidy_plan(document["plan"], state, notes)
+        repaired["plan"] = repair_plan(document["plan"], state, notes)
     _set_unknown_task_aside(repaired, notes)
     if document.get("entry") is not None:
         repaired["entry"] = _entry(document["entry"], state, notes)
     if document.get("history") is not None:
-        repaired["history"] = tidy_lines(document["history"], state, notes)
-    return TidyDocument({name: part for name, part in repaired.items() if part is not None}, notes.notes)
+        repaired["history"] = repair_lines(document["history"], state, notes)
+    return RepairedDocument({name: part for name, part in repaired.items() if part is not None}, notes.notes)
 
 
 def _combine_files(value: Json) -> Document:

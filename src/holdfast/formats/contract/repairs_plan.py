@@ -1,4 +1,4 @@
-"""Repairs plans as people write them: tasks as plain sentences, missing ids, other words for a status."""
+"""Repair plans as people write them: tasks as plain sentences, missing ids, other words for a status."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DROPPED: Final = frozenset({"dropped", "cancelled", "canceled", "skipped", "aba
 _TASK_STATUSES: Final = ("pending", "in_progress", "completed", "blocked")
 
 
-def tidy_plan(value: Json, state: Document, notes: RepairNotes) -> Json:
+def repair_plan(value: Json, state: Document, notes: RepairNotes) -> Json:
     """The plan as the contract requires it. `state` is repaired already."""
     if not isinstance(value, dict):
         raise Invalid("the plan is not an object", hint="It has the keys feature and phases.")
@@ -51,7 +51,7 @@ def tidy_plan(value: Json, state: Document, notes: RepairNotes) -> Json:
         phases = []
     if not isinstance(phases, list):
         raise Invalid(f"{document_paths.format_place(('phases',))} is not a list", hint="It is a list of phases.")
-    plan["phases"] = _Phases(state, notes).tidy(phases)
+    plan["phases"] = _Phases(state, notes).repair(phases)
     return plan
 
 
@@ -89,7 +89,7 @@ class _Phases:
         self._phase_ids: set[str] = set()
         self._task_ids: set[str] = set()
 
-    def tidy(self, phases: list[Json]) -> list[Json]:
+    def repair(self, phases: list[Json]) -> list[Json]:
         return [self._phase(phase, number, ("plan", "phases", number)) for number, phase in enumerate(phases)]
 
     def _phase(self, value: Json, number: int, place: Place) -> Json:

@@ -13,7 +13,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.model import SyncFacts
 from holdfast.core.state import State
-from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, RepairedDocument, TimedEvent
 from holdfast.formats.craft import fields
 from holdfast.formats.craft.fields import VERSION
 from holdfast.formats.craft.render import PATHS, index
@@ -86,14 +86,14 @@ class CraftFormat(Format):
 
         return is_sound(raw, kind)
 
-    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
-        from holdfast.formats.table import tidy
+    def repair(self, value: Json, context: ImportContext) -> RepairedDocument:
+        from holdfast.formats.table import repair_document
 
         if not isinstance(value, dict):
             raise Invalid("$ must be an object", hint="A craft session is one JSON object.")
         if isinstance(value.get("sessions"), list) and "session_id" not in value:
             raise Invalid("this is an index of sessions, not a session", hint="Import the files it lists.")
-        return tidy(value, "craft", context)
+        return repair_document(value, "craft", context)
 
     def alias(self, document: Document) -> str:
         foreign = value_at(document, _ALIAS)

@@ -1,4 +1,4 @@
-"""Turns one agent of a craft document into events: all of it on import, or what changed between two versions."""
+"""Turn one agent of a craft document into events: all of it on import, or what changed between two versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns a craft document into events: all of it on import, or the differences between two versions.
+"""Turn a craft document into events: all of it on import, or the differences between two versions.
 
 Each event gets the time its entry names, or, without one, the time the document was last changed; what ended or
 paused the session comes last. Of two versions only differences count: what is missing in the later one was not

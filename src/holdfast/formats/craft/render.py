@@ -1,4 +1,4 @@
-"""Renders a session as a craft document as of its last event, and the index of all sessions.
+"""Render a session as a craft document as of its last event, and the index of all sessions.
 
 Any state gives a valid document. Other programs write the index too: our entries are merged into theirs.
 """

@@ -1,4 +1,4 @@
-"""Which version of a session's document an edited copy was made from, and which tasks the edit left out.
+"""Find out which version of a session's document an edited copy was made from, and which tasks the edit left out.
 
 Every version a mirror wrote is the log rendered as of some event, so versions need not be stored: the last ones are
 folded again when a changed file asks for them.

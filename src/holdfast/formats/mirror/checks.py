@@ -90,7 +90,7 @@ def check_contract(ws: Workspace, store: Store | None) -> Check:
     root = layout.root_of(ws.place.root)
     if not os.path.isdir(root):
         return Check("contract", "ok", "no .ai-session here")
-    findings = check.examine(root)
+    findings = check.check_directory(root)
     if not findings:
         return Check("contract", "ok", f"{root} is sound")
     gaps = store is not None and any(finding.kind in ("lacking", "missing") for finding in findings)
@@ -140,7 +140,7 @@ def _restore_lines(ws: Workspace, root: str) -> Iterator[str]:
         lines = [history_line(event, data_of(event), then, models(ws)) for event, then in each]
         added = history.append(feature.history, lines, thorough=True)
         if added:
-            yield f"{feature.id}/history.jsonl lacked {count(added, 'event')} that the store knows: added at its end."
+            yield f"{feature.id}/history.jsonl lacked {count(added, 'event')} that the store has; added at the end."
 
 
 def _lost_lines(root: str, store: Store) -> Iterator[tuple[Feature, State, list[Event]]]:

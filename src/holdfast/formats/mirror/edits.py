@@ -73,78 +73,80 @@ class BrokenRule(NamedTuple):
 # ── what breaks the rules ────────────────────────────────────────────────────────────────────────────────
 
 
-def broken_rules(value: Json, tidied: Document, rules: Format, context: ImportContext) -> BrokenRule | None:
-    """The first value that was reinterpreted, not merely respelled, when the document was tidied."""
-    return next(_Comparison(rules, context).differences(value, tidied, ()), None)
+def broken_rules(value: Json, repaired: Document, rules: Format, context: ImportContext) -> BrokenRule | None:
+    """The first value that was reinterpreted, not merely respelled, when the document was repaired."""
+    return next(_Comparison(rules, context).differences(value, repaired, ()), None)
 
 
 class _Comparison:
     def __init__(self, rules: Format, context: ImportContext) -> None:
         self._rules, self._context = rules, context
 
-    def differences(self, raw: Json, tidied: Json, place: Place) -> Iterator[BrokenRule]:
-        if raw is None or raw == tidied or is_covered(self._rules.derived, place):
+    def differences(self, raw: Json, repaired: Json, place: Place) -> Iterator[BrokenRule]:
+        if raw is None or raw == repaired or is_covered(self._rules.derived, place):
             return
-        if isinstance(raw, dict) and isinstance(tidied, dict):
-            yield from self._of_objects(raw, tidied, place)
-        elif isinstance(raw, list) and isinstance(tidied, list):
-            yield from self._of_lists(raw, tidied, place)
-        elif not self._is_respelled(raw, tidied):
-            yield BrokenRule(place, f"{_shown(raw)} breaks the rules, and would have to be read as {_shown(tidied)}")
+        if isinstance(raw, dict) and isinstance(repaired, dict):
+            yield from self._of_objects(raw, repaired, place)
+        elif isinstance(raw, list) and isinstance(repaired, list):
+            yield from self._of_lists(raw, repaired, place)
+        elif not self._is_respelled(raw, repaired):
+            yield BrokenRule(
+                place, f"{_shown(raw)} breaks the rules, and would have to be read as {_shown(repaired)}"
+            )
 
-    def _of_objects(self, raw: dict[str, Json], tidied: dict[str, Json], place: Place) -> Iterator[BrokenRule]:
-        ours = [key for key in tidied if key.startswith(_OURS)]
+    def _of_objects(self, raw: dict[str, Json], repaired: dict[str, Json], place: Place) -> Iterator[BrokenRule]:
+        ours = [key for key in repaired if key.startswith(_OURS)]
         added = [
             value
-            for key, value in tidied.items()
+            for key, value in repaired.items()
             if (key not in raw or key in ours) and not key.endswith(_KEPT_SUFFIX)
         ]
         for key, value in raw.items():
             if (not place and key in _NOT_COMPARED) or key in ours:
                 continue
-            if key in tidied:
+            if key in repaired:
                 if value not in added and not was_set_aside(
-                    key, value, tidied
+                    key, value, repaired
                 ):  # else it was kept, next to the nearest word the format has
-                    yield from self.differences(value, tidied[key], (*place, key))
-            elif f"{key}{_KEPT_SUFFIX}" in tidied and f"{key}{_KEPT_SUFFIX}" not in raw and value is not None:
+                    yield from self.differences(value, repaired[key], (*place, key))
+            elif f"{key}{_KEPT_SUFFIX}" in repaired and f"{key}{_KEPT_SUFFIX}" not in raw and value is not None:
                 yield BrokenRule((*place, key), f"{_shown(value)} breaks the rules")
 
-    def _of_lists(self, raw: list[Json], tidied: list[Json], place: Place) -> Iterator[BrokenRule]:
+    def _of_lists(self, raw: list[Json], repaired: list[Json], place: Place) -> Iterator[BrokenRule]:
         filled = [item for item in raw if item not in (None, "", {}, [])]
-        if len(filled) > len(tidied):
+        if len(filled) > len(repaired):
             yield BrokenRule(place, "has entries that break the rules, and would have to be left out")
             return
-        entries = raw if len(raw) <= len(tidied) else filled
-        names = [name for name, _ in entries_by_name(tidied, place, self._rules.identities)]
+        entries = raw if len(raw) <= len(repaired) else filled
+        names = [name for name, _ in entries_by_name(repaired, place, self._rules.identities)]
         for position, match in enumerate(entries):
-            name = names[position] if isinstance(tidied[position], dict) else position
-            yield from self.differences(match, tidied[position], (*place, name))
+            name = names[position] if isinstance(repaired[position], dict) else position
+            yield from self.differences(match, repaired[position], (*place, name))
 
-    def _is_respelled(self, raw: Json, tidied: Json) -> bool:
-        if isinstance(raw, bool) or isinstance(tidied, bool):
-            return str(raw).strip().lower() == str(tidied).lower()
-        if isinstance(raw, (str, int, float)) and isinstance(tidied, (str, int, float)):
-            if _plain(raw) == _plain(tidied) or self._same_time(raw, tidied):
+    def _is_respelled(self, raw: Json, repaired: Json) -> bool:
+        if isinstance(raw, bool) or isinstance(repaired, bool):
+            return str(raw).strip().lower() == str(repaired).lower()
+        if isinstance(raw, (str, int, float)) and isinstance(repaired, (str, int, float)):
+            if _plain(raw) == _plain(repaired) or self._same_time(raw, repaired):
                 return True
             number = _number(raw)
-            return number is not None and number == _number(tidied)
+            return number is not None and number == _number(repaired)
         if isinstance(raw, str):
-            return bool(raw.strip()) and _is_within(raw, tidied)
-        return isinstance(raw, dict) and (isinstance(tidied, list) or tidied in raw.values())
+            return bool(raw.strip()) and _is_within(raw, repaired)
+        return isinstance(raw, dict) and (isinstance(repaired, list) or repaired in raw.values())
 
-    def _same_time(self, raw: Json, tidied: Json) -> bool:
-        if not isinstance(raw, str) or not isinstance(tidied, str):
+    def _same_time(self, raw: Json, repaired: Json) -> bool:
+        if not isinstance(raw, str) or not isinstance(repaired, str):
             return False
         try:
-            return timestamps.read_time(raw, self._context).ms == parse_time(tidied)
+            return timestamps.read_time(raw, self._context).ms == parse_time(repaired)
         except Invalid:
             return False
 
 
-def _is_within(words: str, tidied: Json) -> bool:
+def _is_within(words: str, repaired: Json) -> bool:
     """Whether an object or a list contains these words somewhere."""
-    inner = tidied.values() if isinstance(tidied, dict) else tidied if isinstance(tidied, list) else ()
+    inner = repaired.values() if isinstance(repaired, dict) else repaired if isinstance(repaired, list) else ()
     return any(item == words or _is_within(words, item) for item in inner)
 
 
@@ -188,17 +190,17 @@ def _moment(value: Json) -> int | None:
 
 
 def without_assumptions(
-    raw: Json, tidied: Json, ours: Json, rules: Format, place: Place = (), *, nulls: bool = False
+    raw: Json, repaired: Json, ours: Json, rules: Format, place: Place = (), *, nulls: bool = False
 ) -> Json:
-    """The tidy document, with the values of `ours` wherever it has a value that was only assumed.
+    """The repaired document, with the values of `ours` wherever it has a value that was only assumed.
 
     `nulls`: a written null counts as said; otherwise it says nothing.
     """
-    if isinstance(raw, dict) and isinstance(tidied, dict) and isinstance(ours, dict):
+    if isinstance(raw, dict) and isinstance(repaired, dict) and isinstance(ours, dict):
         renamed = [value for key, value in raw.items() if key not in ours and value is not None]
         result: dict[str, Json] = {}
-        for key, value in tidied.items():
-            if key in ours and was_set_aside(key, raw.get(key), tidied):
+        for key, value in repaired.items():
+            if key in ours and was_set_aside(key, raw.get(key), repaired):
                 result[key] = ours[key]
             elif raw.get(key) is not None:
                 result[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key), nulls=nulls)
@@ -211,8 +213,8 @@ def without_assumptions(
             else:
                 result[key] = value
         return result
-    if isinstance(raw, list) and isinstance(tidied, list) and isinstance(ours, list) and len(raw) <= len(tidied):
-        entries = entries_by_name(tidied, place, rules.identities)
+    if isinstance(raw, list) and isinstance(repaired, list) and isinstance(ours, list) and len(raw) <= len(repaired):
+        entries = entries_by_name(repaired, place, rules.identities)
         return [
             without_assumptions(raw[position], pair, entry, rules, (*place, name), nulls=nulls)
             if position < len(raw)
@@ -221,7 +223,7 @@ def without_assumptions(
                 zip(entries, _ours_of(raw, entries, ours, rules, place), strict=True)
             )
         ]
-    return tidied
+    return repaired
 
 
 def _ours_of(
@@ -240,18 +242,18 @@ def _ours_of(
             yield ours_by_name.get(name)
 
 
-def was_set_aside(key: str, value: Json, tidied: dict[str, Json]) -> bool:
+def was_set_aside(key: str, value: Json, repaired: dict[str, Json]) -> bool:
     """Whether a value was kept next to its key, which is empty instead."""
-    return value is not None and tidied.get(key) is None and tidied.get(f"{key}{_KEPT_SUFFIX}") == value
+    return value is not None and repaired.get(key) is None and repaired.get(f"{key}{_KEPT_SUFFIX}") == value
 
 
-def _came_from(tidied: Json, other: Json) -> bool:
+def _came_from(repaired: Json, other: Json) -> bool:
     """Whether a value came from a key of another name."""
-    if tidied == other or type(tidied) is not type(other):
-        return tidied == other
-    if isinstance(tidied, dict) and isinstance(other, dict):
-        return not tidied.keys().isdisjoint(other)
-    return isinstance(tidied, list) or _moment(tidied) is not None
+    if repaired == other or type(repaired) is not type(other):
+        return repaired == other
+    if isinstance(repaired, dict) and isinstance(other, dict):
+        return not repaired.keys().isdisjoint(other)
+    return isinstance(repaired, list) or _moment(repaired) is not None
 
 
 def describe(broken: BrokenRule) -> str:
@@ -282,7 +284,7 @@ def merge_edit(
     versions: Callable[[], KnownVersions] = KnownVersions,
     edited: bool = False,
 ) -> MergedEdit:
-    """Record what a (tidy) document says that the session does not. Refused as a whole if the rules forbid any of it.
+    """Record what a repaired document adds to the session; refused as a whole if the rules forbid any of it.
 
     `known` are the keys of the session's events: what was recorded under one of them is not new. `after` are the
     events of the writer's earlier edits: undoing and redoing an edit records the same again each time. `versions` are

@@ -150,15 +150,15 @@ class LockedTree:
 
     def _report_ended(self, layout: MirrorLayout, path: str, value: Json, session: str | None, outcome: str) -> bool:
         context, store = import_context(self.ws), self.ws.store()
-        tidied = None if session is not None else layout.rules.tidy(value, context)
-        named = [session or ""] if tidied is None else store.find(layout.rules.alias(tidied.document))
+        repaired = None if session is not None else layout.rules.repair(value, context)
+        named = [session or ""] if repaired is None else store.find(layout.rules.alias(repaired.document))
         states = [
             state for session_id in named if (state := store.state(session_id)) is not None and not state.deleted
         ]
         status = view.status_of(states[0]) if len(states) == 1 else ""
         if status not in FINISHED:
             return False
-        document = (tidied or layout.rules.tidy(value, context)).document
+        document = (repaired or layout.rules.repair(value, context)).document
         if view.status_of(state_of(document, layout.rules, context)) in FINISHED:
             return False
         short = states[0].session[:8]

@@ -1,4 +1,4 @@
-"""Mirrors: live files in a project, in one of the four formats, synchronized with the sessions in both directions.
+"""Mirrors: live files in a project, in one of the four formats, kept equal to the sessions in both directions.
 
 Before a command answers, changes to the files are read; after every change to a session the files are written. Both
 happen under one lock per work tree, and files are rendered while it is held, so the last process to hold it writes
@@ -320,7 +320,7 @@ class Mirrors:
                 if git_ignore.unmerged_reason(data) is None:
                     for where, value in layout.gather(root, path, data):
                         at_fault = where
-                        layout.rules.tidy(value, self._context())
+                        layout.rules.repair(value, self._context())
             except (Invalid, Damaged, Refused) as error:
                 hint = None if isinstance(error, Refused) else self._recovery_hint(layout, at_fault)
                 if hint is None and not isinstance(error, Refused):

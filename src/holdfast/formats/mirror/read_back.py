@@ -78,7 +78,7 @@ class MirroredFile(NamedTuple):
     file_of: Callable[[Place], str] | None = None
 
 
-class _Tidied(NamedTuple):
+class _RepairedDocument(NamedTuple):
     """The content, without deviations; `notes` are on sums that differ and on values that were set aside."""
 
     document: Document
@@ -99,8 +99,8 @@ def read_back(ws: Workspace, file: MirroredFile, edit_chains: dict[str, list[str
         context = context._replace(tasks={task.id for task in state.tasks.values()}, edited=changed)
     rules = configured(file.rules, context.models)
     ours = None if state is None or state.deleted else shown_as(state, rules)
-    tidied = _tidy(file.value, rules, context)
-    document = tidied.document if ours is None else _without_assumptions(file.value, tidied.document, ours, rules)
+    repaired = _repair(file.value, rules, context)
+    document = repaired.document if ours is None else _without_assumptions(file.value, repaired.document, ours, rules)
     if state is None or ours is None or rules.alias(document) != rules.alias(ours):
         if ours is not None and (
             rules.name in _NAMED_BY_ID or not file.made_current or not _names_session(file.value)
@@ -112,27 +112,27 @@ def read_back(ws: Workspace, file: MirroredFile, edit_chains: dict[str, list[str
             )
         imported = import_document(ws, file.value, rules, of_project=True)
         return _make_current(ws, imported, rules) if file.made_current else imported
-    _refuse_contradictions(file.value, tidied.document, state, rules)
-    _refuse(broken_rules(file.value, tidied.document, rules, context), file.file_of)
-    edit = _Edit(ws, file._replace(rules=rules), state.session, ours, tidied, edit_chains.get(state.session, ()))
+    _refuse_contradictions(file.value, repaired.document, state, rules)
+    _refuse(broken_rules(file.value, repaired.document, rules, context), file.file_of)
+    edit = _Edit(ws, file._replace(rules=rules), state.session, ours, repaired, edit_chains.get(state.session, ()))
     return edit.record(context, edit_chains)
 
 
-def _tidy(value: Json, rules: Format, context: ImportContext) -> _Tidied:
-    tidied = rules.tidy(value, context)
+def _repair(value: Json, rules: Format, context: ImportContext) -> _RepairedDocument:
+    repaired = rules.repair(value, context)
     notes = [
         note
-        for note in tidied.notes
-        if _total_differs(note.place, value, tidied.document, rules)
-        or _was_set_aside(note.place, value, tidied.document)
+        for note in repaired.notes
+        if _total_differs(note.place, value, repaired.document, rules)
+        or _was_set_aside(note.place, value, repaired.document)
     ]
-    return _Tidied(tidied.document, notes)
+    return _RepairedDocument(repaired.document, notes)
 
 
 def _without_assumptions(
-    value: Json, tidy: Document, version: Document, rules: Format, *, nulls: bool = False
+    value: Json, repaired: Document, version: Document, rules: Format, *, nulls: bool = False
 ) -> Document:
-    document = without_assumptions(value, tidy, version, rules, nulls=nulls)
+    document = without_assumptions(value, repaired, version, rules, nulls=nulls)
     assert isinstance(document, dict)
     return document
 
@@ -146,18 +146,20 @@ class _Edit:
         file: MirroredFile,
         session: str,
         ours: Document,
-        tidied: _Tidied,
+        repaired: _RepairedDocument,
         edit_chain: Sequence[str],
     ) -> None:
         self._ws = ws
         self._file = file
         self._session = session
         self._ours = ours
-        self._tidied = tidied
+        self._repaired = repaired
         self._edit_chain = edit_chain
         self._events = list(ws.store().events(session))
         # Versions in the store have no secrets, so the edit is compared without its own.
-        redacted, _ = redact_document(_without_assumptions(file.value, tidied.document, ours, file.rules, nulls=True))
+        redacted, _ = redact_document(
+            _without_assumptions(file.value, repaired.document, ours, file.rules, nulls=True)
+        )
         assert isinstance(redacted, dict)
         self._redacted = redacted
         self._base = find_base(self._events, file.rules, redacted, file.was_written, edit_chain)
@@ -170,7 +172,7 @@ class _Edit:
             edit_chains[self._session] = self._next_chain(self._base, document, last, merged_edit.events)
             for session in [*edit_chains][:-_MAX_CHAINS]:
                 del edit_chains[session]
-        notes = [*self._tidied.notes, *notes, *_notes_on_tasks(merged_edit.removed_tasks)]
+        notes = [*self._repaired.notes, *notes, *_notes_on_tasks(merged_edit.removed_tasks)]
         return ImportedDocument(self._session, False, merged_edit.events, merged_edit.conflicts, notes)
 
     def _checked(self, context: ImportContext) -> tuple[Document, list[FormatNote]]:
@@ -178,7 +180,7 @@ class _Edit:
         rules, base = self._file.rules, None if self._base is None else self._base.document
         # What was left out is as it was in the version they had: later changes need not fit theirs.
         version = self._ours if base is None else base
-        document = _without_assumptions(self._file.value, self._tidied.document, version, rules)
+        document = _without_assumptions(self._file.value, self._repaired.document, version, rules)
         document, notes = prepare_document(self._ws, document, rules, context)
         if is_older(document, base, rules):
             raise Refused(OLDER, hint="To compare it with the session: holdfast convert FILE --to craft")
@@ -243,11 +245,11 @@ def _note(texts: Sequence[str], outcome: str) -> FormatNote:
     return FormatNote((PENDING,), f"{named}{more} {'was' if len(texts) == 1 else 'were'} {outcome}")
 
 
-def _total_differs(place: Place, value: Json, tidied: Document, rules: Format) -> bool:
+def _total_differs(place: Place, value: Json, repaired: Document, rules: Format) -> bool:
     """Whether somebody's total differs from what their entries add up to. If times are in whole seconds, less than
     one second is no difference.
     """
-    theirs, ours = value_at(value, place), value_at(tidied, place)
+    theirs, ours = value_at(value, place), value_at(repaired, place)
     return (
         is_covered(rules.checked, place)
         and isinstance(theirs, int)
@@ -256,8 +258,8 @@ def _total_differs(place: Place, value: Json, tidied: Document, rules: Format) -
     )
 
 
-def _was_set_aside(place: Place, value: Json, tidied: Document) -> bool:
-    holder = value_at(tidied, place[:-1])
+def _was_set_aside(place: Place, value: Json, repaired: Document) -> bool:
+    holder = value_at(repaired, place[:-1])
     return isinstance(holder, dict) and was_set_aside(str(place[-1]), value_at(value, place), holder)
 
 

@@ -40,7 +40,7 @@ _MAX_FOLDERS: Final = 64
 _LEFT_BEHIND: Final = "left-behind"
 
 
-def sweep(locked_tree: LockedTree, layout: MirrorLayout) -> None:
+def remove_leftovers(locked_tree: LockedTree, layout: MirrorLayout) -> None:
     known = locked_tree.tree.files.get(layout.name, {})
     paths = dict.fromkeys([*layout.folders, *map(os.path.dirname, (*layout.fixed, *known))])
     for folder in list(paths)[:_MAX_FOLDERS]:
@@ -182,7 +182,7 @@ class _Settlement:
             as_of = self._locked.as_of()
             late = self._writing.write_all(layout)
             self._report_left_alone(layout)
-            sweep(self._locked, layout)
+            remove_leftovers(self._locked, layout)
         except (HoldfastError, OSError) as error:
             reason = error.message if isinstance(error, HoldfastError) else str(error)
             tree.failures[layout.name] = reason

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, RepairedDocument, TimedEvent
 from holdfast.formats.orchestrator.fields import AGENT_MEANING, IDENTITIES, SESSION_MEANING, is_session_id
 
 __all__ = ["FORMAT"]
@@ -52,10 +52,10 @@ class OrchestratorFormat(Format):
 
         return is_sound(raw)
 
-    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
-        from holdfast.formats.orchestrator.repairs import tidy
+    def repair(self, value: Json, context: ImportContext) -> RepairedDocument:
+        from holdfast.formats.orchestrator.repairs import repair_document
 
-        return tidy(value, context)
+        return repair_document(value, context)
 
     def alias(self, document: Document) -> str:
         return str(document["session_id"])

@@ -1,4 +1,4 @@
-"""Turns the agents and errors of a document into events, in an order in which they can have happened."""
+"""Turn the agents and errors of a document into events, in an order in which they can have happened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns an orchestrator document into events: all of it on import, or the differences between two versions."""
+"""Turn an orchestrator document into events: all of it on import, or the differences between two versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renders a state as an orchestrator document as of its last event.
+"""Render a state as an orchestrator document as of its last event.
 
 Any state gives a valid document. What the format cannot express is left out.
 """

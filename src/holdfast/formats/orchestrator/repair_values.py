@@ -1,4 +1,4 @@
-"""Repairs single values of an orchestrator document: times, numbers, words, lists. Every assumption is noted."""
+"""Repair single values of an orchestrator document: times, numbers, words, lists. Every assumption is noted."""
 
 from __future__ import annotations
 

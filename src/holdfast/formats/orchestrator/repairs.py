@@ -1,4 +1,4 @@
-"""Repairs orchestrator documents as other programs really write them; every assumption is noted."""
+"""Repair orchestrator documents as other programs actually write them; every assumption is noted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.formats.base import (
     Document,
     ImportContext,
     Place,
-    TidyDocument,
+    RepairedDocument,
     is_newer,
     version_parts,
 )
@@ -90,11 +90,11 @@ _ORDER: Final = (
 )  # fmt: skip
 
 
-def tidy(value: Json, context: ImportContext) -> TidyDocument:
+def repair_document(value: Json, context: ImportContext) -> RepairedDocument:
     if not isinstance(value, dict):
         raise wrong((), f"must be an object, is {kind_of(value)}")
     if not _errors(value):
-        return TidyDocument(value, [])
+        return RepairedDocument(value, [])
     repair = ValueRepair(context)
     version = _version(value.get("schema_version"), repair)
     renamed = repair.renamed(value, _NAMES, ())
@@ -121,7 +121,7 @@ def tidy(value: Json, context: ImportContext) -> TidyDocument:
     if errors:
         place, message = errors[0]
         raise wrong(place, message)
-    return TidyDocument(document, repair.notes)
+    return RepairedDocument(document, repair.notes)
 
 
 def _attach_kept(document: Document, repair: ValueRepair) -> None:

@@ -1,1 +1,1 @@
-"""Recovers what is left of a damaged document."""
+"""Recover what is left of a damaged document."""

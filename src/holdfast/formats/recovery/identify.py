@@ -1,4 +1,4 @@
-"""Identifies the format of a recovered document, and completes it to a document of that format.
+"""Identify the format of a recovered document, and complete it to a document of that format.
 
 A document that lost its end may lack what its format is usually recognised by. Then the remaining keys decide, if
 there are enough of them.
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError
 from holdfast.formats import detect, registry
-from holdfast.formats.base import Format, FormatNote, ImportContext, Place, TidyDocument
+from holdfast.formats.base import Format, FormatNote, ImportContext, Place, RepairedDocument
 
 # Kinds of file that list sessions and are not sessions.
 LISTS: Final = frozenset({"contract-registry", "craft-index"})
@@ -83,7 +83,7 @@ def is_foreign(raw: bytes, path: str) -> bool:
     return recovered.lost_from is None and bool(recovered.value) and identify(recovered.value) is None
 
 
-def complete(value: Json, kind: FormatKind, context: ImportContext, *, cut: bool) -> TidyDocument | HoldfastError:
+def complete(value: Json, kind: FormatKind, context: ImportContext, *, cut: bool) -> RepairedDocument | HoldfastError:
     """The document with everything missing derived, and notes on what was assumed; or the error if it cannot be.
 
     Of a document that was `cut`, the last entry may be incomplete: then it is left out, and what contains it if
@@ -93,15 +93,17 @@ def complete(value: Json, kind: FormatKind, context: ImportContext, *, cut: bool
     if cut and kind.rules.name == "timer" and isinstance(value, dict):
         value, notes = _with_start(value)
     try:
-        tidy = kind.rules.tidy(value, context)
-        return TidyDocument(tidy.document, [*notes, *tidy.notes])
+        repaired = kind.rules.repair(value, context)
+        return RepairedDocument(repaired.document, [*notes, *repaired.notes])
     except HoldfastError as error:
         for place in _last_entries(value) if cut else []:
             try:
-                tidy = kind.rules.tidy(_without_last(value, place), context)
+                repaired = kind.rules.repair(_without_last(value, place), context)
             except HoldfastError:
                 continue
-            return TidyDocument(tidy.document, [*notes, FormatNote(place, "was cut, and is left out"), *tidy.notes])
+            return RepairedDocument(
+                repaired.document, [*notes, FormatNote(place, "was cut, and is left out"), *repaired.notes]
+            )
         return error
 
 

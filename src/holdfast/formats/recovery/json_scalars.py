@@ -1,4 +1,4 @@
-"""Reads strings, numbers and words of damaged JSON text, with the repairs that are safe.
+"""Read strings, numbers and words of damaged JSON text, with the repairs that are safe.
 
 `json` builds lists and objects from them. Everything here reads at a position and returns the end; what cannot be
 read raises `NotJson`, what the text does not finish raises `TextEnds`.

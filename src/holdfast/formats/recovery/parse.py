@@ -1,4 +1,4 @@
-"""Recovers every complete document from the bytes of a damaged file.
+"""Recover every complete document from the bytes of a damaged file.
 
 A torn document and the whole one that follows it without a break read as one until quotes or brackets no longer
 match, which may be far behind the boundary: `DocumentSplitter` finds it. Of YAML, as many lines from the first on are

@@ -1,4 +1,4 @@
-"""Decodes the text in damaged bytes, and maps every position back to its byte.
+"""Decode the text in damaged bytes, and map every position back to its byte.
 
 It handles byte order marks, UTF-16, zeros left by a crash, UTF-8 that was read as Latin-1 and written as UTF-8 again,
 and a document stored as a JSON string. Each of these is noted.

@@ -1,4 +1,4 @@
-"""Writes JSON documents (two spaces, key order kept, control characters escaped) and reads plain ones quickly."""
+"""Write JSON documents (two spaces, key order kept, control characters escaped) and read plain ones quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads YAML and JSON that other people wrote as nodes with their lines: text, lists and mappings only.
+"""Read YAML and JSON that other people wrote as nodes with their lines: text, lists and mappings only.
 
 Nothing in such a file becomes anything but data, and nothing in it can grow: in YAML aliases, anchors and tags are
 refused, duplicate keys are refused, and depth and number of parts are limited. Scalars stay as they are written;

@@ -1,4 +1,4 @@
-"""Reads documents from outside as plain data, with the line of every part.
+"""Read documents from outside as plain data, with the line of every part.
 
 Nothing is guessed and nothing is lost: duplicate keys, numbers that are too large, invalid text and documents built
 to exhaust the reader are refused, with the line. A byte order mark and Windows line ends are accepted and noted.

@@ -1,4 +1,4 @@
-"""Writes YAML, also over a text that can no longer be parsed, whose comments and order of keys are kept.
+"""Write YAML, also over a text that can no longer be parsed, whose comments and order of keys are kept.
 
 If an edit left a bracket open or an indentation wrong, the data is written as new text and comments are put back next
 to their keys; those of keys that no longer exist come first.

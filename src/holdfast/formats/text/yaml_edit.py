@@ -1,4 +1,4 @@
-"""Edits a YAML text in place: only what differs is changed, and every comment stays.
+"""Edit a YAML text in place: only what differs is changed, and every comment stays.
 
 The text is parsed for the position of each part, and parts that differ are replaced; indentation, quotes, blank lines
 and the order of keys stay. The result is read again and compared. If the text cannot be edited in place, the document

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, RepairedDocument, TimedEvent
 
 _OWN_KEYS: Final = frozenset(
     {"sessionId", "branchName", "startTime", "lastMessageTime", "actualWorkingMs", "totalPausedMs", "reminders"}
@@ -56,10 +56,10 @@ class TimerFormat(Format):
         values = read_quickly(raw) if kind == "timer" else None
         return values is not None and next(check(values), None) is None
 
-    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
-        from holdfast.formats.timer.repairs import tidy
+    def repair(self, value: Json, context: ImportContext) -> RepairedDocument:
+        from holdfast.formats.timer.repairs import repair_document
 
-        return tidy(value, context, lambda document: self.problems(document, "timer"))
+        return repair_document(value, context, lambda document: self.problems(document, "timer"))
 
     def alias(self, document: Document) -> str:
         name = document["sessionId"]

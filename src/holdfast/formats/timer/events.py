@@ -1,4 +1,4 @@
-"""Turns a timer file into events: all of it on import, or the differences between two versions.
+"""Turn a timer file into events: all of it on import, or the differences between two versions.
 
 Finished pauses are recorded as such. An open one is opened the way it would have been here: by the person, by the
 limit, by a working agent, or by silence. Of the last two the file knows the start better than our thresholds do, so

@@ -1,4 +1,4 @@
-"""Renders a state as a timer file as of its last event, with all pauses and exact sums.
+"""Render a state as a timer file as of its last event, with all pauses and exact sums.
 
 A mirror has no file for an ended session; exported, it is PAUSED at its end, since nothing is counted any more.
 """

@@ -1,4 +1,4 @@
-"""Repairs timer files as other programs and people really write them.
+"""Repair timer files as other programs and people actually write them.
 
 Every assumption is noted; what cannot be read is refused with its place. Pauses are authoritative: their times are
 kept, and all totals are recomputed from them. Only where two pauses overlap is one of them cut.
@@ -15,7 +15,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten, slug
 from holdfast.core.times import EARLIEST, LATEST, MINUTE, SECOND, format_time
 from holdfast.formats import document_paths, timestamps
-from holdfast.formats.base import Document, FormatNote, ImportContext, Place, Problem, TidyDocument
+from holdfast.formats.base import Document, FormatNote, ImportContext, Place, Problem, RepairedDocument
 from holdfast.formats.timer.fields import REMINDERS, TIMEOUT, is_id
 
 # Keys that hold the text of an object used in place of one.
@@ -156,7 +156,7 @@ class _PauseRepair:
         self.paused = 0
         self.lasts = False
 
-    def tidy(self, pauses: Json, *, is_running: bool | None) -> list[Json]:
+    def repair(self, pauses: Json, *, is_running: bool | None) -> list[Json]:
         if pauses is None:
             self._values.note(("pauses",), "are missing: taken as none")
             return []
@@ -301,17 +301,19 @@ _OTHER_NAMES: Final = {
 _RUNNING: Final = frozenset({"in_progress", "inprogress", "active", "running", "started", "created", "working"})
 
 
-def tidy(value: Json, context: ImportContext, problems: Callable[[Json], list[Problem]]) -> TidyDocument:
+def repair_document(
+    value: Json, context: ImportContext, problems: Callable[[Json], list[Problem]]
+) -> RepairedDocument:
     if not isinstance(value, dict):
         raise Invalid("a timer document must be an object", hint="It begins with { and names a sessionId.")
     if not _errors(problems(value)):
-        return TidyDocument(value, [])
+        return RepairedDocument(value, [])
     repair = _DocumentRepair(value, context)
     document = repair.document()
     for place, message, _ in _errors(problems(document)):
         where = ".".join(map(str, place))
         raise Invalid(f"{where} {message}", hint="`holdfast validate` lists everything that is wrong with it.")
-    return TidyDocument(document, repair.notes)
+    return RepairedDocument(document, repair.notes)
 
 
 def _errors(problems: list[Problem]) -> list[Problem]:
@@ -330,7 +332,7 @@ class _DocumentRepair:
         start, last = self._times()
         self._names(start)
         pauses = _PauseRepair(self._values, start, last, self._context.edited)
-        repaired["pauses"] = pauses.tidy(repaired.get("pauses"), is_running=self._is_running())
+        repaired["pauses"] = pauses.repair(repaired.get("pauses"), is_running=self._is_running())
         self._status(is_paused=pauses.lasts)
         last = pauses.last
         self._number("totalPausedMs", pauses.paused)

@@ -334,7 +334,7 @@ def _label(words: str, meanings: frozenset[Meaning]) -> tuple[str, str] | None:
         return None
     text = plain[2]
     row = row_of(plain[1], text)
-    if row is None and not values.says_something(text):  # "Blocked: none"
+    if row is None and not values.has_content(text):  # "Blocked: none"
         row = next(iter(rows_named(plain[1])), None)
     return (plain[1].strip(), text) if row is not None and row.meaning in meanings else None
 

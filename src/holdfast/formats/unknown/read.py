@@ -1,4 +1,4 @@
-"""Read what a hand-made document says about a session from the keys that have a meaning."""
+"""Read what a hand-made document says about a session, from the keys whose meaning is known."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ class _Reader:
             items = [item for item in self._items(known) if item.text != item.more.get("id")]
             texts = [(whole_text, known.place)] if whole_text else [(item.text, item.place) for item in items]
             for text, place in texts[:_MAX_ENTRIES]:
-                if text != goal and values.says_something(text):
+                if text != goal and values.has_content(text):
                     self._note(place, "taken as a note")
                     yield NoteAdded(text=text)
 
@@ -363,8 +363,8 @@ def _is_over(known: KnownKey) -> bool:
 
 _READ: Final = {"branch": values.branch_of, "commit": values.commit_of, "project": values.goal_of}
 _TAKEN: Final = {
-    "done": "taken as done task", "doing": "taken as task at work", "to do": "taken as pending task",
-    "blocked": "taken as blocked task", "dropped": "taken as dropped task",
+    "done": "taken as a done task", "doing": "taken as a task in progress", "to do": "taken as a pending task",
+    "blocked": "taken as a blocked task", "dropped": "taken as a dropped task",
 }  # fmt: skip
 _FILES: Final[tuple[tuple[Meaning, str], ...]] = (
     ("modified files", "modified"), ("created files", "created"), ("deleted files", "deleted"),

@@ -136,7 +136,7 @@ def text_of(value: Json) -> str | None:
     return _UNSTORABLE.sub("", value).strip()[: MAX_TEXT_LENGTH - 1] or None
 
 
-def says_something(text: str) -> bool:
+def has_content(text: str) -> bool:
     """Does a text have content? "none", a number, a version, a date, a path or a hash alone has none."""
     plain = text.strip().strip("`'\"")
     if not any(letter.isalpha() for letter in plain):
@@ -162,7 +162,7 @@ def goal_of(value: Json) -> str | None:
     text = (
         _text_in({_plain(key): entry for key, entry in value.items()}) if isinstance(value, dict) else text_of(value)
     )
-    return text if text and says_something(text) and status_word(text, whole=True) is None else None
+    return text if text and has_content(text) and status_word(text, whole=True) is None else None
 
 
 def status_word(value: Json, *, whole: bool = False) -> str | None:
@@ -351,7 +351,7 @@ def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterat
             status = status_word(text)
             if status is not None and (statuses or status_word(text, whole=True)):
                 yield from _item_in_line(key, status, {"outcome": text} if is_prose(text) else {}, key_place)
-            elif says_something(text):
+            elif has_content(text):
                 yield from _item_in_line(f"{key}: {' '.join(text.split())}", None, {}, key_place)
         elif isinstance(entry, dict) and any(_plain(inner) in _STATUS_KEYS for inner in entry):
             yield from _items_in_entry(entry, key_place, named=key)
@@ -370,7 +370,7 @@ def _item_in_line(written: str, status: str | None, extra: Mapping[str, Json], p
         text, marked = struck["text"].strip(), marked if marked == "done" else "dropped"
     elif ended is not None and match["tick"] is None:
         text, marked = ended["text"].strip(), marked or "done"
-    if says_something(text):
+    if has_content(text):
         yield ListItem(text, status or marked, extra, place)
 
 
@@ -378,7 +378,7 @@ def _text_in(plain: Mapping[str, Json]) -> str | None:
     """The text under a usual key, or one that ends like it (`taskName`, `task_description`)."""
     named = [key for key in _TEXT_KEYS if key in plain]
     longer = [key for key in plain if key.count("_") == 1 and key.endswith(_TEXT_KEY_ENDINGS)]
-    return next((text for key in (*named, *longer) if (text := text_of(plain[key])) and says_something(text)), None)
+    return next((text for key in (*named, *longer) if (text := text_of(plain[key])) and has_content(text)), None)
 
 
 def is_item(value: Mapping[str, Json]) -> bool:
@@ -404,7 +404,7 @@ def is_list(value: Json) -> bool:
 def is_name(value: Json) -> bool:
     """A short text on one line that is not a path."""
     text = text_of(value)
-    return text is not None and len(text) <= MAX_NAME_LENGTH and "\n" not in text and says_something(text)
+    return text is not None and len(text) <= MAX_NAME_LENGTH and "\n" not in text and has_content(text)
 
 
 def is_id(value: Json) -> bool:

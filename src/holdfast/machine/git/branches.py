@@ -65,9 +65,7 @@ class GitBranches(GitReader):
         blobs_listed = (
             self._change("cat-file", "--batch-check", stdin=b"\n".join([*blobs, b""])).out if partial else b""
         )
-        return (
-            "files of it are not fetched yet, and this is a partial clone" if b" missing\n" in blobs_listed else None
-        )
+        return "some of its files are not fetched (a partial clone)" if b" missing\n" in blobs_listed else None
 
     def _filtered(self, paths: Sequence[bytes], filters: set[str | None]) -> str | None:
         """The first of the paths that has one of these filters."""

@@ -1,4 +1,4 @@
-"""Read what happened in a repository: the log of HEAD, commits and their files, and who wrote a line.
+"""Read what happened in a repository: the log of HEAD, commits and their files, and which commit changed a line.
 
 `GitReader` asks git, so nothing that the repository names is run: no text conversion, no filter, no signature
 program; the repository's own configuration is not in force.

@@ -171,7 +171,9 @@ class GitProgram:
                 file=self.root,
             ) from None
         except OverflowError:  # from Python's own wait, if every clock of the system is absurd
-            raise GitFailed("git cannot be waited for under this clock", operation="git", file=self.root) from None
+            raise GitFailed(
+                "cannot wait for git: the system clock is wrong", operation="git", file=self.root
+            ) from None
         finally:
             if process.returncode is None:
                 _stop(process)

@@ -34,7 +34,7 @@ from holdfast.store.conformance.fixtures import (
     started,
     take,
 )
-from holdfast.store.conformance.listings import Installations, ListingConformance, Remembering
+from holdfast.store.conformance.listings import Describing, Installations, ListingConformance, Remembering
 from holdfast.store.conformance.log import Chains, Receiving, Streaming
 from holdfast.store.conformance.transactions import Durability, Noticing
 
@@ -56,6 +56,7 @@ class StoreConformance(
     Withdrawing,
     Noticing,
     Carrying,
+    Describing,
     Installations,
 ):
     """All tests of a store. Those of copies include those of erasing: what was deleted stays deleted in copies."""

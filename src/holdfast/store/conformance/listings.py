@@ -36,7 +36,7 @@ from holdfast.store.conformance.fixtures import (
     put,
     started,
 )
-from holdfast.store.interface import UNSEEN, Filter, Store
+from holdfast.store.interface import UNSEEN, Filter, ShareGrant, Store
 
 # ── listings and search ──────────────────────────────────────────────────────────────────────────────────
 
@@ -361,6 +361,29 @@ class Remembering(StoreFixture):
         store.repair()
         store.erase(OTHER, draft(SessionDeleted()))
         assert store.remembered_under("") == {"mine": b"kept", "vault/1/cursor": b"2"}
+
+
+# ── what a store is ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Describing(StoreFixture):
+    def test_store_says_what_it_is(self) -> None:
+        """Its tables and its size; a server, its people, and who shares what with whom."""
+        store = self.store()
+        put(store, SESSION, started())
+        info, team = store.describe(), store.team
+        assert (info.version or 0) >= 1
+        assert (info.bytes or 0) > 0
+        assert not store.is_read_only(SESSION)
+        if team is None:
+            assert (info.events, info.server, info.vault, info.person) == (store.latest_place(), None, None, None)
+            return
+        assert all((info.server, info.vault))
+        assert info.person in team.people()
+        team.share(SESSION, None, writes=False)
+        assert team.shares(SESSION) == [ShareGrant(None, writes=False)]
+        team.unshare(SESSION, None)
+        assert team.shares(SESSION) == []
 
 
 # ── several installations ────────────────────────────────────────────────────────────────────────────────

@@ -91,13 +91,13 @@ def hand_over(address: PostgresAddress, person: str, to: str) -> int:
         return hand_over_sessions(connection, _vault(connection, address), person, to)
 
 
-def divide(address: PostgresAddress, parts: int) -> int:
+def repartition(address: PostgresAddress, parts: int) -> int:
     """Divide the log into so many partitions; returns how many there were."""
     with connected(address, "divide the log") as connection:
         schema.refuse_other_versions(schema.version_of(connection), address.url)
         before = schema.partitions(connection)
         if before != parts:
-            schema.divide(connection, parts)
+            schema.repartition(connection, parts)
         return before
 
 

@@ -45,7 +45,7 @@ def explain(error: BaseException, operation: str, url: str, hidden: Iterable[str
             return None
         case pg.LockNotAvailable() | pg.DeadlockDetected():
             holder, advice = _lock_holder(error)
-            hint = f"Try again; if it lasts, {advice}. The database administrator finds the holder in pg_locks."
+            hint = f"Try again; if it lasts, {advice}. The database administrator can find the holder in pg_locks."
             return Busy(f"{cannot}: {holder}; nothing was changed", hint=hint, operation=operation, file=url)
         case pg.DiskFull():
             return Failed(
@@ -94,7 +94,7 @@ def explain(error: BaseException, operation: str, url: str, hidden: Iterable[str
             return _unreachable(error, operation, url, hidden)
         case psycopg.Error():
             return Failed(
-                f"{cannot}: {_first_line(error)}; nothing was changed", hint="holdfast doctor looks closer.",
+                f"{cannot}: {_first_line(error)}; nothing was changed", hint="holdfast doctor shows the details.",
                 operation=operation, file=url,
             )  # fmt: skip
         case MemoryError():

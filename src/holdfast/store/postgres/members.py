@@ -1,4 +1,4 @@
-"""What a member asks about the store: what it is, how they reach it, who else is in it, who sees a session.
+"""A member's view of the store: its facts, the connection, the other members, who sees a session.
 
 The owner of a session shares it, as the person they are; the server checks that once more.
 """
@@ -6,15 +6,17 @@ The owner of a session shares it, as the person they are; the server checks that
 from __future__ import annotations
 
 import ipaddress
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psycopg
 
 from holdfast.core.errors import Invalid, NotFound, Refused
-from holdfast.store.interface import ShareGrant
+from holdfast.store.interface import ShareGrant, StoreInfo
 from holdfast.store.postgres import schema
 from holdfast.store.postgres.pipeline import StatementPipeline
-from holdfast.store.postgres.store import PostgresStore
+
+if TYPE_CHECKING:
+    from holdfast.store.postgres.store import PostgresStore
 
 # `reltuples` is negative until a table was analyzed.
 _LOG: Final = (
@@ -24,29 +26,11 @@ _LOG: Final = (
 _PROVEN: Final = ("verify-ca", "verify-full")
 
 
-class ServerInfo(NamedTuple):
-    """Sizes cover all vaults of the database; `events` is the server's estimate, None before it has one."""
-
-    server: str
-    version: int
-    vault: str
-    person: str
-    partitions: int
-    events: int | None
-    bytes: int
-    # Whether row-level security does not bind this person.
-    above: bool
-    # Whether the connection stays within this machine; whether it is encrypted, and the server proved who it is.
-    local: bool
-    encrypted: bool
-    proven: bool
-
-
-def server_info(store: PostgresStore) -> ServerInfo:
+def server_info(store: PostgresStore) -> StoreInfo:
     return store.run_query(lambda pipeline: _read_info(pipeline, store.vault), "look at the store")
 
 
-def _read_info(pipeline: StatementPipeline, vault: int) -> ServerInfo:
+def _read_info(pipeline: StatementPipeline, vault: int) -> StoreInfo:
     bypasses = pipeline.value("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = CURRENT_USER")
     sizes = pipeline.value(
         "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c"
@@ -54,7 +38,7 @@ def _read_info(pipeline: StatementPipeline, vault: int) -> ServerInfo:
     )
     ((partitions, unknown, events),) = pipeline.query(_LOG)
     encrypted = pipeline.connection.pgconn.ssl_in_use
-    return ServerInfo(
+    return StoreInfo(
         server=str(pipeline.value("SHOW server_version")),
         version=schema.version_of(pipeline.connection),
         vault=str(pipeline.value("SELECT name FROM holdfast.mine WHERE vault = %s", (vault,))),
@@ -92,69 +76,69 @@ class _SharedSession(NamedTuple):
     myself: str
 
 
-def people(store: PostgresStore) -> list[str]:
-    """Everybody in the vault."""
-    return store.run_query(lambda pipeline: _people(pipeline, store.vault))
+class PostgresTeam:
+    """The people of a vault, and the shares of its sessions."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    def people(self) -> list[str]:
+        return self._store.run_query(lambda pipeline: _people(pipeline, self._store.vault))
+
+    def shares(self, session: str) -> list[ShareGrant]:
+        def read_shares(pipeline: StatementPipeline) -> list[ShareGrant]:
+            shared = _shared_session(pipeline, self._store, session)
+            rows = pipeline.query(
+                "SELECT person, writes FROM holdfast.shares WHERE session = %s ORDER BY person", (shared.ref,)
+            )
+            everyone = [ShareGrant(None, shared.everyone == _RIGHTS[True])] if shared.everyone else []
+            return everyone + [ShareGrant(str(person), bool(writes)) for person, writes in rows]
+
+        return self._store.run_query(read_shares)
+
+    def share(self, session: str, person: str | None, writes: bool) -> None:
+        with self._store.transaction():
+            pipeline = _active_pipeline(self._store)
+            shared = _own_session(pipeline, self._store, session)
+            if person is None:
+                pipeline.send(
+                    "UPDATE holdfast.sessions SET everyone = %s WHERE ref = %s", (_RIGHTS[writes], shared.ref)
+                )
+                return
+            if person == shared.myself:
+                raise Invalid("the session is yours already", hint="Name another member.", session=session)
+            people = _people(pipeline, self._store.vault)
+            if person not in people:
+                others = ", ".join(name for name in people if name != shared.myself)
+                hint = f"Others are: {others}" if others else "There are no others yet: holdfast store admit PERSON"
+                raise NotFound(f"{person!a} is not a member of this vault", hint=hint, session=session)
+            pipeline.send(
+                "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES (%s, %s, %s, %s)"
+                " ON CONFLICT (session, person) DO UPDATE SET writes = excluded.writes",
+                (shared.ref, self._store.vault, person, writes),
+            )
+
+    def unshare(self, session: str, person: str | None) -> None:
+        with self._store.transaction():
+            pipeline = _active_pipeline(self._store)
+            shared = _own_session(pipeline, self._store, session)
+            if person is None:
+                if not shared.everyone:
+                    raise NotFound("the session is not shared with everyone", session=session)
+                pipeline.send("UPDATE holdfast.sessions SET everyone = '' WHERE ref = %s", (shared.ref,))
+                return
+            sql = "DELETE FROM holdfast.shares WHERE session = %s AND person = %s RETURNING 1"
+            if pipeline.value(sql, (shared.ref, person)) is None:
+                raise NotFound(
+                    f"the session is not shared with {person!a}",
+                    hint="Everyone may see it: holdfast store unshare ID --everyone" if shared.everyone else None,
+                    session=session,
+                )
 
 
 def _people(pipeline: StatementPipeline, vault: int) -> list[str]:
     rows = pipeline.query("SELECT person FROM holdfast.teammates WHERE vault = %s ORDER BY person", (vault,))
     return [str(person) for (person,) in rows]
-
-
-def shares(store: PostgresStore, session: str) -> list[ShareGrant]:
-    """Whom a session is shared with, every member first. Only the owner sees other people's shares."""
-
-    def read_shares(pipeline: StatementPipeline) -> list[ShareGrant]:
-        shared = _shared_session(pipeline, store, session)
-        rows = pipeline.query(
-            "SELECT person, writes FROM holdfast.shares WHERE session = %s ORDER BY person", (shared.ref,)
-        )
-        everyone = [ShareGrant(None, shared.everyone == _RIGHTS[True])] if shared.everyone else []
-        return everyone + [ShareGrant(str(person), bool(writes)) for person, writes in rows]
-
-    return store.run_query(read_shares)
-
-
-def share(store: PostgresStore, session: str, person: str | None, writes: bool) -> None:
-    """Let another member, or every member, read a session, or write to it too. The last call counts."""
-    with store.transaction():
-        pipeline = _active_pipeline(store)
-        shared = _own_session(pipeline, store, session)
-        if person is None:
-            pipeline.send("UPDATE holdfast.sessions SET everyone = %s WHERE ref = %s", (_RIGHTS[writes], shared.ref))
-            return
-        if person == shared.myself:
-            raise Invalid("the session is yours already", hint="Name another member.", session=session)
-        people = _people(pipeline, store.vault)
-        if person not in people:
-            others = ", ".join(name for name in people if name != shared.myself)
-            hint = f"Others are: {others}" if others else "There are no others yet: holdfast store admit PERSON"
-            raise NotFound(f"{person!a} is not a member of this vault", hint=hint, session=session)
-        pipeline.send(
-            "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES (%s, %s, %s, %s)"
-            " ON CONFLICT (session, person) DO UPDATE SET writes = excluded.writes",
-            (shared.ref, store.vault, person, writes),
-        )
-
-
-def unshare(store: PostgresStore, session: str, person: str | None) -> None:
-    """Take a share back. The share with every member and those with single members are independent."""
-    with store.transaction():
-        pipeline = _active_pipeline(store)
-        shared = _own_session(pipeline, store, session)
-        if person is None:
-            if not shared.everyone:
-                raise NotFound("the session is not shared with everyone", session=session)
-            pipeline.send("UPDATE holdfast.sessions SET everyone = '' WHERE ref = %s", (shared.ref,))
-            return
-        sql = "DELETE FROM holdfast.shares WHERE session = %s AND person = %s RETURNING 1"
-        if pipeline.value(sql, (shared.ref, person)) is None:
-            raise NotFound(
-                f"the session is not shared with {person!a}",
-                hint="Everyone may see it: holdfast store unshare ID --everyone" if shared.everyone else None,
-                session=session,
-            )
 
 
 def _active_pipeline(store: PostgresStore) -> StatementPipeline:

@@ -20,6 +20,7 @@ from holdfast.store import checks
 from holdfast.store.checks import StoredSession, flaws, repair_candidates, unentitled_erasure
 from holdfast.store.interface import Damage, UnsoundEvents, row_key
 from holdfast.store.postgres.tables import TRUSTED, PostgresTables
+from holdfast.store.tables import SessionSummary
 
 if TYPE_CHECKING:
     from holdfast.store.postgres.store import PostgresStore
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
 # ── checking ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_LISTED: Final = (
-    "SELECT project, created_at, updated_at, ended_at, goal, status, progress, name, device, working_ms, archived,"
-    " deleted FROM sessions WHERE ref = %s"
-)
+_LISTED: Final = f"SELECT {', '.join(SessionSummary._fields)} FROM sessions WHERE ref = %s"  # noqa: S608
 
 
 def check(store: PostgresStore) -> Iterator[Damage]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, LiteralString
+from typing import Final, LiteralString, get_args, get_type_hints
 
 from holdfast.core.errors import Damaged, Invalid, NotFound, Refused
 from holdfast.store.postgres.connections import Connection
 from holdfast.store.postgres.errors import INIT
+from holdfast.store.tables import WRITTEN_COLUMNS, SessionSummary
 
 GROUP: Final = "holdfast_member"
 OLDEST_SERVER: Final = 140000
 MAX_PARTITIONS: Final = 1024
+# Of the columns that listings show, by the types of their values.
+_TYPES: Final = {int: "bigint", float: "double precision", str: "text", bool: "integer"}
 _LOCK: Final = 0x484F4C44
 _KNOWN: Final = "SELECT to_regclass('holdfast.facts') IS NOT NULL"
 _VERSION: Final = "SELECT value FROM holdfast.facts WHERE name = 'version'"
@@ -25,6 +28,18 @@ _RESTORE_VERSION: Final = (
 
 def _statements(name: str) -> LiteralString:
     return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _rights() -> LiteralString:
+    """Who may do what, for the columns that listings show."""
+    types = get_type_hints(SessionSummary)
+    known = {name: _TYPES[(get_args(types[name]) or (types[name],))[0]] for name in WRITTEN_COLUMNS}
+    return (
+        _statements("rights")
+        .replace("{parameters}", ", ".join(f"new_{name} {kind}" for name, kind in known.items()))
+        .replace("{assignments}", ", ".join(f"{name} = new_{name}" for name in known))
+        .replace("{columns}", ", ".join(SessionSummary._fields))
+    )
 
 
 MIGRATIONS: Sequence[str] = ("tables_1", "tables_2", "tables_3")
@@ -91,15 +106,15 @@ def make(
             connection.execute(_statements(step))
         if not version:
             _divide(connection, "events", partitions or 1)
-            done.append(f"made the tables, events in {partitions or 1} partition{'s' * ((partitions or 1) > 1)}")
+            done.append(f"created the tables, events in {partitions or 1} partition{'s' * ((partitions or 1) > 1)}")
         elif version < len(known):
-            done.append(f"brought the tables from version {version} to {len(known)}")
+            done.append(f"upgraded the tables from version {version} to {len(known)}")
         connection.execute(
             "INSERT INTO holdfast.facts (name, value) VALUES ('version', %s)"
             " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             (str(len(known)),),
         )
-        connection.execute(_statements("rights"))
+        connection.execute(_rights())
         connection.execute(_statements("asking"))
     return done
 
@@ -134,7 +149,7 @@ def partitions(connection: Connection) -> int:
     return 0 if row is None else int(row[0])
 
 
-def divide(connection: Connection, parts: int) -> None:
+def repartition(connection: Connection, parts: int) -> None:
     """Repartition the log, all or nothing. Writers wait meanwhile; readers see the old partitions until the end.
 
     The rows are copied to a second table, whose partitions then replace the old ones. The log itself stays, and with

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 
 from holdfast.core.envelope import Event
 from holdfast.core.errors import HoldfastError, Invalid, Refused
-from holdfast.core.model import Row
 from holdfast.core.state import State
-from holdfast.store import listing
 from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import (
     Arrival,
@@ -21,15 +19,14 @@ from holdfast.store.interface import (
     CopyResult,
     Damage,
     Draft,
-    Filter,
-    ListedProject,
     LocalState,
     NotCopied,
     RefusalCheck,
+    StoreInfo,
     UnsoundEvents,
 )
 from holdfast.store.journal import Journal
-from holdfast.store.listing import Within
+from holdfast.store.listing import SqlListings, Within
 from holdfast.store.postgres import connections, errors, schema
 from holdfast.store.postgres.connections import PostgresPool, ServerSilent
 from holdfast.store.postgres.installation import VISIBLE_PARTS
@@ -37,13 +34,16 @@ from holdfast.store.postgres.pipeline import StatementPipeline
 from holdfast.store.postgres.tables import PostgresTables
 from holdfast.store.postgres.transaction import WRITE, PostgresTransaction
 
+if TYPE_CHECKING:
+    from holdfast.store.postgres.members import PostgresTeam
+
 _READ: Final = "read the store"
 _OPEN: Final = "open the store"
 _ATTEMPTS: Final = 20  # after a restart of the server every connection in the pool is dead
 _Result = TypeVar("_Result")
 
 
-class PostgresStore:
+class PostgresStore(SqlListings):
     """One vault on a server. `writer` and `installation` are called only to write: reading needs no identity."""
 
     def __init__(
@@ -227,18 +227,6 @@ class PostgresStore:
     def _listed(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         return self.run_query(lambda pipeline: pipeline.query(sql.replace("?", "%s"), values))
 
-    def rows(self, which: Filter) -> list[Row]:
-        return listing.rows(self._listed, which, self._within)
-
-    def projects(self) -> list[ListedProject]:
-        return listing.projects(self._listed, self._within)
-
-    def versions(self, of: Sequence[str] | None = None) -> dict[str, int]:
-        return listing.versions(self._listed, of, self._within)
-
-    def sessions(self) -> Iterator[str]:
-        return iter(listing.sessions(self._listed, self._within))
-
     def listed_sessions(self) -> list[tuple[str, int]]:
         """Every session that can be seen, with its version: negative where all its events were withdrawn."""
         sql = "SELECT created_at, id, version FROM sessions WHERE vault = %s AND "
@@ -263,9 +251,6 @@ class PostgresStore:
     def own_id(self, session: str) -> str:
         sql = "SELECT holdfast.own_id(%s, %s)"
         return str(self.run_query(lambda pipeline: pipeline.value(sql, (self.vault, session))))
-
-    def find(self, reference: str) -> list[str]:
-        return listing.find(self._listed, reference, self._within)
 
     def remembered(self, name: str) -> bytes | None:
         return self.read(lambda: self.tables.remembered(name), settled=False)
@@ -312,6 +297,17 @@ class PostgresStore:
         return self.read(self.tables.latest_time, settled=False)
 
     # ── erasing, backups and repair ──────────────────────────────────────────────────────────────────────
+
+    @property
+    def team(self) -> PostgresTeam:
+        from holdfast.store.postgres.members import PostgresTeam
+
+        return PostgresTeam(self)
+
+    def describe(self) -> StoreInfo:
+        from holdfast.store.postgres import members
+
+        return members.server_info(self)
 
     def erase(self, session: str, deletion: Draft) -> None:
         """Empties the rows; when their bytes leave the server's files is up to the server (docs/team.md)."""

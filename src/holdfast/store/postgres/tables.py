@@ -26,10 +26,14 @@ from holdfast.store.postgres.event_rows import (
 )
 from holdfast.store.postgres.installation import InstallationTables
 from holdfast.store.postgres.pipeline import SESSION_LOCK, StatementPipeline, encode_text, lock_number
-from holdfast.store.tables import SessionSummary, StoredState
+from holdfast.store.tables import NUMBER_INDEXED, WRITTEN_COLUMNS, SessionSummary, StoredState
 
 # An event, its session's row, its words and this installation's time in one statement (rights.sql).
-_APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * 26)}, %s::text[], %s)"
+_APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * (16 + len(WRITTEN_COLUMNS)))}, %s::text[], %s)"
+_SAVE: Final = (
+    f"UPDATE sessions SET version = %s, {', '.join(f'{name} = %s' for name in WRITTEN_COLUMNS)},"  # noqa: S608
+    " latest = currval('holdfast.places'), anew = CASE WHEN %s THEN abs(%s) ELSE anew END WHERE ref = %s"
+)
 # The second statement sees what was recorded while the first one waited for its locks.
 _BEGIN: Final = "SELECT * FROM holdfast.begin_writing(%s, %s, %s, %s); SELECT holdfast.writes_as(%s, %s)"
 # Only one's own snapshots and those of the session's owner are trusted; other writers could store anything there.
@@ -275,8 +279,8 @@ class PostgresTables(InstallationTables):
 
     def save(self, session: str, version: int, summary: SessionSummary, *, rebuilt: bool) -> None:
         ref = self._ref_for_writing(session)
-        archived = None if summary.archived is None else int(summary.archived)
-        listed = (version, *summary[2:10], archived, int(summary.deleted))
+        values = (int(value) if isinstance(value, bool) else value for value in summary[NUMBER_INDEXED:])
+        listed = (version, *values)
         if self._batch.is_of(session) and len(self._batch.events) == 1:
             (event,), words = self._batch.events, self._batch.words
             self._batch.clear()
@@ -284,12 +288,7 @@ class PostgresTables(InstallationTables):
             self.pipeline.send(_APPEND, (*row_of(ref, event), *listed, words, self._installation()))
             return
         # Indexed columns apart: a row whose indexes need not follow is written to the same page.
-        self.pipeline.send(
-            "UPDATE sessions SET version = %s, updated_at = %s, ended_at = %s, goal = %s, status = %s, progress = %s,"
-            " name = %s, device = %s, working_ms = %s, archived = %s, deleted = %s,"
-            " latest = currval('holdfast.places'), anew = CASE WHEN %s THEN abs(%s) ELSE anew END WHERE ref = %s",
-            (*listed, rebuilt, version, ref),
-        )
+        self.pipeline.send(_SAVE, (*listed, rebuilt, version, ref))
 
     def save_names(self, session: str, summary: SessionSummary, aliases: Iterable[str]) -> None:
         ref = self._ref_for_writing(session)

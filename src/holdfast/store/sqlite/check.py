@@ -98,7 +98,7 @@ def schema_differences(connection: apsw.Connection) -> Iterator[str]:
         if name not in present:
             yield f"{name} is missing"
         elif name not in expected:
-            yield f"{name} is not one of ours"
+            yield f"{name} is not part of the store"
         elif expected[name] != present[name]:
             yield f"{name} was altered"
 
@@ -119,9 +119,9 @@ def _check_log(connection: apsw.Connection) -> Iterator[Damage]:
             f" GROUP BY {column}"
         )
         for ref, count in islice(rows, _MAX_LINES):
-            yield Damage("chain", f"events of {column} number {ref}, which is missing: {count}")
+            yield Damage("chain", f"{column} number {ref} is missing; events that name it: {count}")
     if list(run(f"SELECT 1 FROM facts WHERE name = 'place' AND {NO_PLACE}")):  # noqa: S608 (constants)
-        yield Damage("chain", "the place of the next event is not a number")
+        yield Damage("chain", "the position of the next event is not a number")
 
 
 def _check_sessions(connection: apsw.Connection, sessions: list[tuple[int, str]]) -> Iterator[Damage]:

@@ -69,7 +69,7 @@ def explain(error: BaseException, operation: str, path: str) -> HoldfastError | 
             return Failed(f"{cannot}: out of memory; nothing was changed", operation=operation, file=path)
         case apsw.Error():
             return Failed(
-                f"{cannot}: {error}; nothing was changed", hint="holdfast doctor looks closer.",
+                f"{cannot}: {error}; nothing was changed", hint="holdfast doctor shows the details.",
                 operation=operation, file=path,
             )  # fmt: skip
         case OSError():

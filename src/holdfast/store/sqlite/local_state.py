@@ -136,19 +136,19 @@ def _report(unread: set[str], target: apsw.Connection, *, remotes: bool) -> Iter
     if "places" in unread:
         (count,) = next(target.execute("SELECT count(*) FROM places"))
         yield (
-            f"The current sessions of work trees could not all be read ({count} were)."
+            f"Not all current sessions of work trees could be read ({count} were)."
             " Where one is missing or wrong: holdfast resume ID"
         )
     if unread & {"projects", "evidence"}:
         yield (
-            "The paths of projects could not all be read and are taken from their sessions."
+            "Not all paths of projects could be read: they are taken from the sessions."
             " For a project that was moved since: holdfast project reconnect OLD-PATH"
         )
     if "memory" in unread:
         (count,) = next(target.execute("SELECT count(*) FROM memory WHERE name GLOB 'origin/share/*'"))
         yield (
-            f"Which sessions came through somebody's share could not all be read ({count} were): all others count as"
-            " your own."
+            f"The list of sessions that others shared with you could not be read completely ({count} were): all other"
+            " sessions count as your own."
         )
     if remotes or "memory" in unread:
-        yield "What was known of remotes, if any, is lost: the next holdfast sync asks them again."
+        yield "What was known about remotes, if anything, is lost: the next holdfast sync reads them again."

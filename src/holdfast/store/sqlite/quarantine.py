@@ -210,7 +210,7 @@ def forget(store: str, sessions: Iterable[str]) -> None:
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
         if name.endswith(".jsonl"):
-            lines = files.read_limited(path, _MAX_BYTES, subject="what was set aside").splitlines()
+            lines = files.read_limited(path, _MAX_BYTES, subject="the quarantined file").splitlines()
             stay = [line for line in lines if _is_of_another(line, deleted)]
             if not stay:
                 os.unlink(path)

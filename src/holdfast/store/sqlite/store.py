@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -13,27 +13,26 @@ import apsw
 from holdfast.core.clock import MAX_CLOCK
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Busy, Failed, HoldfastError
-from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.machine import files
 from holdfast.machine.wall import Wall
-from holdfast.store import listing
 from holdfast.store.interface import (
     UNSEEN,
     Arrival,
     CopyResult,
     Damage,
     Draft,
-    Filter,
     KnownProject,
-    ListedProject,
     LocalState,
     NotCopied,
     RefusalCheck,
+    StoreInfo,
     UnsoundEvents,
 )
 from holdfast.store.journal import Journal, JournalTransaction
+from holdfast.store.listing import SqlListings
 from holdfast.store.sqlite import connection as sqlite_connection
+from holdfast.store.sqlite import schema
 from holdfast.store.sqlite.errors import explain, explaining
 from holdfast.store.sqlite.tables import SqliteTables
 
@@ -41,8 +40,10 @@ _WRITE = "write to the store"
 _ERASE_PATIENCE = 0.2  # seconds: reading must not wait long for another reader
 
 
-class SqliteStore:
+class SqliteStore(SqlListings):
     """One file. `writer` is called only to write: reading needs no identity."""
+
+    team = None  # a file is one person's
 
     def __init__(
         self,
@@ -116,24 +117,9 @@ class SqliteStore:
         with self._reading():
             return iter(self._journal.events(session, since))
 
-    def rows(self, which: Filter) -> list[Row]:
-        return listing.rows(self._listed, which)
-
     def _listed(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._reading():
             return list(self._connection.execute(sql, values))
-
-    def projects(self) -> list[ListedProject]:
-        return listing.projects(self._listed)
-
-    def versions(self, of: Sequence[str] | None = None) -> dict[str, int]:
-        return listing.versions(self._listed, of)
-
-    def sessions(self) -> Iterator[str]:
-        return iter(listing.sessions(self._listed))
-
-    def find(self, reference: str) -> list[str]:
-        return listing.find(self._listed, reference)
 
     def remembered(self, name: str) -> bytes | None:
         with self._reading():
@@ -202,6 +188,13 @@ class SqliteStore:
         return None
 
     # ── erasing, backups and repair ──────────────────────────────────────────────────────────────────────
+
+    def describe(self) -> StoreInfo:
+        size = 0
+        for name in (self.path, f"{self.path}-wal"):
+            with suppress(OSError):
+                size += os.stat(name).st_size
+        return StoreInfo(len(schema.MIGRATIONS), self.latest_place(), size)
 
     def erase(self, session: str, deletion: Draft) -> None:
         _announce_erasing(self.path)

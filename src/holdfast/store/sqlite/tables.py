@@ -15,10 +15,11 @@ from holdfast.core.errors import Damaged
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store.interface import Arrival, KnownProject, LocalState
 from holdfast.store.sqlite.errors import SAVES
-from holdfast.store.tables import SessionSummary, StoredState
+from holdfast.store.tables import NUMBER_INDEXED, WRITTEN_COLUMNS, SessionSummary, StoredState
 
 _OWN = "e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
 COLUMNS = f"w.id, {_OWN}"
+_SAVE = f"UPDATE sessions SET version = ?, {', '.join(f'{name} = ?' for name in WRITTEN_COLUMNS)} WHERE ref = ?"  # noqa: S608
 NO_PLACE = f"(typeof(value) <> 'integer' OR value NOT BETWEEN 0 AND {MAX_SAFE_INTEGER})"
 _heads = msgspec.json.Decoder(decodable(tuple[StreamHead, ...]))
 _write_heads = msgspec.json.Encoder().encode
@@ -88,7 +89,7 @@ class SqliteTables:
         """Determine the place of the next event: nearly always behind the last row."""
         place = next(self._run("SELECT (SELECT value FROM facts WHERE name = 'place')"))[0]
         if place is not None and not (type(place) is int and 0 <= place <= MAX_SAFE_INTEGER):
-            raise Damaged("the store is damaged (the place of the next event is not a number)", hint=SAVES)
+            raise Damaged("the store is damaged (the position of the next event is not a number)", hint=SAVES)
         self._place = place if place is not None and place > self.latest_place() else None
         self._place_is_current = True
 
@@ -296,11 +297,7 @@ class SqliteTables:
 
     def save(self, session: str, version: int, summary: SessionSummary, *, rebuilt: bool) -> None:  # noqa: ARG002
         # Without indexed columns: setting them, even to the same value, would write their index pages each time.
-        self._run(
-            "UPDATE sessions SET version = ?, updated_at = ?, ended_at = ?, goal = ?, status = ?, progress = ?,"
-            " name = ?, device = ?, working_ms = ?, archived = ?, deleted = ? WHERE ref = ?",
-            (version, *summary[2:], self._ref_for_writing(session)),
-        )
+        self._run(_SAVE, (version, *summary[NUMBER_INDEXED:], self._ref_for_writing(session)))
 
     def save_names(self, session: str, summary: SessionSummary, aliases: Iterable[str]) -> None:
         ref = self._ref_for_writing(session)

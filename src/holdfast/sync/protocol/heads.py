@@ -135,9 +135,9 @@ def read(plain: bytes, vault: str, name: HeadName) -> SignedHead:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise Invalid("it is not a valid head") from None
     if head.vault != vault or head.counter != name.counter or life_tag(vault, head.writer) != name.life:
-        raise Invalid("it belongs somewhere else")
+        raise Invalid("its content does not match its name")
     if not _in_order(head.packs):
-        raise Invalid("its packs do not cover its pushes one after the other")
+        raise Invalid("its packs do not cover its pushes in order, without gaps")
     return SignedHead(head, payload, signature)
 
 

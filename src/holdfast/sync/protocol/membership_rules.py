@@ -92,7 +92,7 @@ class MembershipRules:
             case None:
                 pass
             case VaultFounded():
-                return "a vault is founded once"
+                return "a vault can be founded only once"
             case Admit():
                 return self._admission_refusal(number, entry, verdict, of_share=of_share)
             case Rename():
@@ -115,14 +115,14 @@ class MembershipRules:
                 if isinstance(entry, Uninvite) and not self._is_invite(entry.invite, node.ancestors):
                     return "it names an invitation that does not exist"
         self._need[number] = need
-        return None if self.holds(number, need, verdict) else "its author was not entitled to it"
+        return None if self.holds(number, need, verdict) else "its author may not make this change"
 
     def _admission_refusal(
         self, number: int, entry: Admit, verdict: MembershipVerdict, *, of_share: bool
     ) -> str | None:
         ancestors = self.nodes[number].ancestors
         if entry.role == "guest" and (entry.admin or not of_share):
-            return "guests belong only to a shared session, and admit no one"
+            return "guests can only belong to a shared session, and cannot admit anyone"
         if not self._has_signing_key(number, entry):
             return "it does not prove that the device has the signing key it names"
         if entry.invite is not None and not self._is_invite(entry.invite, ancestors):
@@ -140,7 +140,7 @@ class MembershipRules:
             self._need[number] = NOT_GUEST
             if not expired and not revoked and self._admission_holds(number, verdict):
                 return None
-        return "its author was not entitled to it"
+        return "its author may not make this change"
 
     def _has_signing_key(self, number: int, entry: Admit) -> bool:
         """Whether an admitted device proves that it has its signing key; without a proof (earlier versions), whether

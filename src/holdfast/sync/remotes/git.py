@@ -168,7 +168,7 @@ class GitRemote:
         )
         if outcome is PushResult.DONE:
             self._snapshot = commit
-            self._tidy(commit)
+            self._repair(commit)
         self._only_grows = self._only_grows or outcome is PushResult.NO_NEW_HISTORY
         return outcome is PushResult.DONE
 
@@ -189,7 +189,7 @@ class GitRemote:
             self._snapshot, fetched = ObjectSnapshot(tip, _NOTHING), False
         self._foreign.update(self._snapshot.objects.refused)
         if fetched:
-            self._tidy(self._snapshot)
+            self._repair(self._snapshot)
         return self._snapshot
 
     def _unreadable(self, problem: RemoteUnreadable) -> RemoteUnreadable:
@@ -200,7 +200,7 @@ class GitRemote:
             operation="git fetch",
         )
 
-    def _tidy(self, snapshot: ObjectSnapshot) -> None:
+    def _repair(self, snapshot: ObjectSnapshot) -> None:
         """Clean up the local copy; a failure does not matter."""
         with contextlib.suppress(HoldfastError):
             if not self._copy.is_mostly_removed(snapshot.objects.kept):

@@ -301,7 +301,7 @@ _ERRORS: Final = (
             *("authentication failed", "could not read username", "could not read password", "permission denied"),
             *("terminal prompts disabled", "access denied", "insufficient permission", "error: 401", "error: 403"),
         ),
-        "{shown} does not let you in",
+        "{shown} denied access",
         "Check that `git ls-remote {shown}` works without a prompt: use an ssh key, or a credential helper.",
     ),
     (

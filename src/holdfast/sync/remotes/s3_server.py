@@ -62,7 +62,7 @@ def read_place(url: str, environ: Mapping[str, str]) -> S3Address:
     if not bucket:
         raise Invalid("the S3 address names no bucket", hint=_SHAPE)
     if _BUCKET.fullmatch(bucket) is None:
-        few = "it is too short" if len(bucket) < _MIN_BUCKET_LENGTH else "it is too long, or has other characters"
+        few = "it is too short" if len(bucket) < _MIN_BUCKET_LENGTH else "it is too long, or has forbidden characters"
         raise Invalid(
             f"no bucket can be called {bucket[:60]!a}: {few}",
             hint="The name of a bucket has at least three letters, digits, dots or dashes.",

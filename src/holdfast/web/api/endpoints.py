@@ -54,10 +54,12 @@ class SessionsParameters(Parameters, kw_only=True):
     search: Annotated[str, Meta(description="Words to search for.", max_length=1000)] | UnsetType = UNSET
     status: Annotated[Status, Meta(description="Only sessions of this status.")] | UnsetType = UNSET
     since: _SINCE | UnsetType = UNSET
-    all_projects: Annotated[bool, Meta(description="Of all projects, or only of where `holdfast ui` runs.")] = True
+    all_projects: Annotated[
+        bool, Meta(description="Of all projects, or only of the one where `holdfast ui` runs.")
+    ] = True
     project: _PROJECT | UnsetType = UNSET
-    unfinished: Annotated[bool, Meta(description="Only what is not finished.")] = False
-    archived: Annotated[bool, Meta(description="Only what is archived, or only what is not.")] | UnsetType = UNSET
+    unfinished: Annotated[bool, Meta(description="Only unfinished sessions.")] = False
+    archived: Annotated[bool, Meta(description="Only archived sessions, or only the others.")] | UnsetType = UNSET
     cursor: Annotated[str, Meta(description="`next` of the previous answer.", max_length=64)] | UnsetType = UNSET
     at: _AT | UnsetType = UNSET
 
@@ -251,7 +253,7 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
     ),
     f"{BASE}/now": Endpoint("now", "What is in progress, and what waits for you", Parameters, (d.NowList,), now),
     f"{BASE}/hours": Endpoint("hours", "Hours worked", HoursParameters, (d.HoursTable, d.AgentTable), hours),
-    f"{BASE}/hills": Endpoint("hills", "How far scopes are", Parameters, (d.HillList,), hills),
+    f"{BASE}/hills": Endpoint("hills", "How far along the scopes are", Parameters, (d.HillList,), hills),
     f"{BASE}/devices": Endpoint("devices", "This device and its vaults", Parameters, (d.OneDevice,), devices),
 }
 

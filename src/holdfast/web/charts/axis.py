@@ -136,7 +136,7 @@ class Axis:
             left, width = self.edges(begin, end)
             parts.append(
                 Markup('<rect class="fold" x="{}%" y="{}" width="{}%" height="{}"><title>{}</title></rect>').format(
-                    left, top, width, height - top, f"{age(end - begin)} in which nothing happened"
+                    left, top, width, height - top, f"{age(end - begin)} without activity"
                 )
             )
             if labels:

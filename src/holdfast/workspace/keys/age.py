@@ -144,7 +144,7 @@ def encrypt(to: str, plain: bytes) -> bytes:
     """An age file for one recipient, in its one spelling; `Invalid` when nothing can be sealed to it."""
     if not is_recipient(to) and ssh_recipient(to) != to:
         raise Invalid(
-            "nothing can be sealed to this public key", hint="Ask for another one: age1…, or an SSH ed25519 key."
+            "nothing can be encrypted to this public key", hint="Ask for another one: age1…, or an SSH ed25519 key."
         )
     pyrage = import_module("pyrage")
     kind = pyrage.ssh if to.startswith(SSH_KINDS) else pyrage.x25519

@@ -154,16 +154,16 @@ def check_recipient(text: str) -> str:
             return spelled
         if "1" in spelled[4:]:  # age1yubikey1…: no age key of the usual kind holds a second 1
             raise Invalid("this age key belongs to a plugin", hint=_EXPECTED)
-        raise Invalid("this age key is not whole, or mistyped", hint="Copy all of it: age1 and 58 characters.")
+        raise Invalid("this age key is incomplete or mistyped", hint="Copy all of it: age1 and 58 characters.")
     if typed.startswith(_FOREIGN):
-        raise Invalid(f"age cannot seal to SSH keys of the kind {typed.split()[0][:40]!a}", hint=_EXPECTED)
+        raise Invalid(f"age cannot encrypt to SSH keys of the type {typed.split()[0][:40]!a}", hint=_EXPECTED)
     if typed.startswith(age_keys.SSH_KINDS):
         if "\n" in typed:
             raise Invalid("this is more than one SSH key", hint="Give them one at a time.")
         recipient = age_keys.ssh_recipient(typed)
         if recipient is not None:
             return recipient
-        raise Invalid("this SSH key is not whole, or one that age cannot seal to", hint=_EXPECTED)
+        raise Invalid("this SSH key is incomplete, or age cannot encrypt to it", hint=_EXPECTED)
     raise Invalid("this is not a public key", hint=_EXPECTED)
 
 
@@ -204,6 +204,14 @@ def spell_words(data: bytes) -> str:
     number = int.from_bytes(data, "big") << _SPARE_BITS
     words = wordlist()
     return "-".join(words[number >> _BITS * position & 1023] for position in range(WORD_COUNT - 1, -1, -1))
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether the text is some device's fingerprint, in any spelling."""
+    try:
+        return bool(parse_words(text))
+    except Invalid:
+        return False
 
 
 def parse_words(text: str, *, subject: str = "fingerprint") -> bytes:

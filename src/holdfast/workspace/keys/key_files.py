@@ -91,9 +91,9 @@ def load(home: str) -> DeviceKeys | None:
     try:
         keys = DeviceKeys(seed, identity)
     except Invalid:
-        raise _damaged(path, "the secret keys are not whole") from None
+        raise _damaged(path, "the secret keys are incomplete") from None
     if keys.public != stored.public:
-        raise _damaged(path, "the secret keys do not belong to the public ones")
+        raise _damaged(path, "the secret keys do not match the public ones")
     return keys
 
 
@@ -243,13 +243,13 @@ def _to_keyring(account: str, secrets: _Secrets) -> None:
         stored = keyring.get_password(SERVICE, account)
     except Exception as error:  # noqa: BLE001 - each backend has its own errors
         raise Failed(
-            f"the OS keyring did not take the keys: {type(error).__name__}",
+            f"the OS keyring rejected the keys: {type(error).__name__}",
             hint="Unlock it and try again, or keep the keys in a private file.",
             operation="use the keyring",
         ) from None
     if stored != text:
         raise Failed(
-            "the OS keyring did not keep the keys",
+            "the OS keyring did not store the keys",
             hint="Keep them in a private file.",
             operation="use the keyring",
         )

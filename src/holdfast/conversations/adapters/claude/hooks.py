@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from holdfast.conversations.adapters.base import Adapter, HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.base import Adapter, HookAnswer, HookEvent, Payload, Reply
 from holdfast.conversations.adapters.clean_text import cut, without_controls
 from holdfast.conversations.adapters.fields import (
     MAX_ID_LENGTH,
@@ -41,6 +41,7 @@ from holdfast.conversations.signals import (
     Todo,
     Waits,
 )
+from holdfast.core.agent_programs import AGENT_PROGRAMS, resume_command
 from holdfast.core.canonical import Json, digest
 
 STATUS_EVENT: Final = "Status"
@@ -216,15 +217,12 @@ class _Event(NamedTuple):
     interpret: _Interpret
     # Known fields, kept as signals or deliberately not kept; any other is news.
     fields: frozenset[str]
-    occasion: Occasion | None = None
     # The field that distinguishes this event from the next of its type.
     id_field: str | None = None
 
 
-def _event(
-    interpret: _Interpret, fields: str = "", occasion: Occasion | None = None, id_field: str | None = None
-) -> _Event:
-    return _Event(interpret, frozenset(fields.split()), occasion, id_field)
+def _event(interpret: _Interpret, fields: str = "", id_field: str | None = None) -> _Event:
+    return _Event(interpret, frozenset(fields.split()), id_field)
 
 
 _BASE: Final = frozenset(
@@ -249,15 +247,15 @@ _SWITCH: Final = (
 _TASK: Final = "task_id task_subject task_description teammate_name team_name"
 _ASKED: Final = "mcp_server_name elicitation_id mode"
 
+_OCCASIONS: Final = AGENT_PROGRAMS["claude"].occasions
 EVENTS: Final[Mapping[str, _Event]] = {
     "SessionStart": _event(
         _opened,
         "source model session_title seconds_since_last_response context_tokens prompt_cache_likely_expired"
         " estimated_cache_write_usd",
-        "start",
     ),
     "Setup": _event(_silent, "trigger"),
-    "UserPromptSubmit": _event(_prompted, "prompt source session_title", "prompt", "prompt_id"),
+    "UserPromptSubmit": _event(_prompted, "prompt source session_title", id_field="prompt_id"),
     "UserPromptExpansion": _event(
         _active, "expansion_type command_name command_args command_source prompt", id_field="prompt_id"
     ),
@@ -271,7 +269,7 @@ EVENTS: Final[Mapping[str, _Event]] = {
     "SubagentStop": _event(_agent_ended, f"{_TURN} agent_transcript_path"),
     "Stop": _event(_replied, _TURN),
     "StopFailure": _event(_failed, "error error_details last_assistant_message"),
-    "PreCompact": _event(_compacting, "trigger custom_instructions", "compact"),
+    "PreCompact": _event(_compacting, "trigger custom_instructions"),
     "PostCompact": _event(_compacted, "trigger compact_summary"),
     "PreModelSwitch": _event(_silent, _SWITCH),
     "PostModelSwitch": _event(_switched, _SWITCH),
@@ -297,10 +295,8 @@ EVENTS: Final[Mapping[str, _Event]] = {
 
 class ClaudeCode:
     name = "claude"
-    title = "Claude Code"
     room = 9_500
     notifies = True
-    asking = frozenset({"SessionStart", "UserPromptSubmit", "PreCompact"})
 
     def parse(self, payload: Payload) -> HookEvent | None:
         other = _find_other_program(payload)
@@ -318,7 +314,7 @@ class ClaudeCode:
                 conversation=conversation,
                 event=event,
                 cwd=get_text(payload, "cwd"),
-                resume=resume(conversation),
+                resume=resume_command(self.name, conversation),
                 rest=unknown_fields(payload, address),
             )
         agent = get_text(payload, "agent_id")
@@ -333,13 +329,13 @@ class ClaudeCode:
             signals=signals,
             cwd=get_text(payload, "new_cwd", "cwd") if event == "CwdChanged" else get_text(payload, "cwd"),
             mark=_mark(payload, event, known),
-            occasion=known.occasion,
-            resume=resume(conversation),
+            occasion=_OCCASIONS.get(event),
+            resume=resume_command(self.name, conversation),
             rest=unknown_fields(payload, _BASE.union(known.fields)),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
-        if event not in self.asking:
+        if event not in _OCCASIONS:
             return Reply()
         context = without_controls(answer.context)
         if event == "PreCompact":
@@ -362,15 +358,6 @@ class ClaudeCode:
                 return Reply(encoded)
             # Quotes and line ends take two characters in JSON.
             room = min(room - 1, room * MAX_REPLY_LENGTH // len(encoded))
-
-
-def resume(conversation: str) -> str | None:
-    """The command that reopens a conversation; none where its id could be taken for an option."""
-    if conversation.startswith("-"):
-        return None
-    from shlex import quote
-
-    return f"claude --resume {quote(conversation)}"
 
 
 def _encode(fields: Mapping[str, Json]) -> str:
@@ -429,7 +416,7 @@ def parse_status(payload: Payload) -> HookEvent | None:
         event=STATUS_EVENT,
         signals=tuple(signals),
         cwd=get_text(get_object(payload, "workspace"), "current_dir") or get_text(payload, "cwd"),
-        resume=resume(conversation),
+        resume=resume_command("claude", conversation),
     )
 
 

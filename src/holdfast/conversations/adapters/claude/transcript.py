@@ -34,11 +34,11 @@ from holdfast.conversations.adapters.transcript import (
     MAX_PROMPT_LENGTH,
     TimedSignal,
     Transcript,
+    TranscriptBuilder,
     TranscriptSource,
-    mark_signals,
     with_problems,
 )
-from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Compacted, Measured, Prompted
+from holdfast.conversations.signals import AgentBegan, AgentEnded, Compacted, Prompted
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -112,7 +112,7 @@ def _read(source: TranscriptSource, forks: Forks) -> Iterator[Transcript]:
         for number, record in read_records(path, DECODER, agent_problems):
             builder.add_subagent_record(record, number, agent)
         problems.extend(agent_problems, f"in {os.path.basename(path)}, ")
-    yield from with_problems(builder.finish(), problems, "claude", builder.conversation)
+    yield from with_problems(builder.finish(), problems, "claude", builder.transcript.conversation)
 
 
 class _Originals:
@@ -215,12 +215,9 @@ class _Call(NamedTuple):
     agent: str | None
 
 
-class ClaudeTranscriptBuilder:
+class ClaudeTranscriptBuilder(TranscriptBuilder):
     def __init__(self, conversation: str) -> None:
-        self.conversation = conversation
-        self._signals: list[TimedSignal] = []
-        self._signs: list[int] = []
-        self._seen: set[str] = set()
+        super().__init__("claude", conversation)
         self._calls: dict[str, _Call] = {}
         self._usage: dict[str, ClaudeUsage] = {}
         self._counted: set[str] = set()  # messages whose usage counts for the conversation they were copied from
@@ -230,16 +227,9 @@ class ClaudeTranscriptBuilder:
         self._by_line: dict[str, ClaudeSubagent] = {}
         self._prompts: dict[str, ClaudeSubagent] = {}
         self._at = 0
-        self._messages = 0
-        self._cwd: str | None = None
-        self._branch: str | None = None
-        self._model: str | None = None
         self._titles: dict[str, str] = {}
         self._cost: float | None = None
         self._cost_before: float | None = 0
-        self._context: tuple[int, int, str] | None = None
-        # The conversation that its first lines were copied from.
-        self.parent: str | None = None
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -252,14 +242,14 @@ class ClaudeTranscriptBuilder:
                 if run is not None:
                     self._message(record, number, run)
                 return
-            if self._cwd is None:
-                self._cwd = record.cwd
-            self._branch = record.branch or self._branch
+            if self.transcript.cwd is None:
+                self.transcript.cwd = record.cwd
+            self.transcript.branch = record.branch or self.transcript.branch
             self._message(record, number, None)
         elif kind == "system":
             if record.subtype == "compact_boundary" and not record.sidechain:
                 tokens_left = record.compaction.post_tokens if record.compaction else None
-                self._emit(self._moment(record), Compacted(tokens=tokens_left), record.uuid or f"line{number}")
+                self.emit(self._moment(record), Compacted(tokens=tokens_left), record.uuid or f"line{number}")
         elif kind == "custom-title" and record.custom_title:
             self._titles["custom"] = record.custom_title
         elif kind == "ai-title" and record.ai_title:
@@ -269,11 +259,11 @@ class ClaudeTranscriptBuilder:
         elif kind == "cost-state" and record.cost_usd:
             self._cost = record.cost_usd
         if record.forked is not None:
-            self.parent = record.forked.session
+            self.transcript.parent = record.forked.session
 
     def skip(self, record: ClaudeRecord, origin: str | None, cost: float | None = None) -> None:
         """A line that counts for the conversation it was copied from; `cost` is what that one had cost."""
-        self.parent = origin
+        self.transcript.parent = origin
         self._cost_before = cost
         if isinstance(record.message, ClaudeMessage) and record.message.id:
             self._counted.add(record.message.id)
@@ -309,23 +299,17 @@ class ClaudeTranscriptBuilder:
             self._at = at
         return self._at
 
-    def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
-        self._signals.append(TimedSignal(at, signal, mark))
-
     def _message(self, record: ClaudeRecord, number: int, run: ClaudeSubagent | None) -> None:
         mark = record.uuid
         if mark is None:
             mark = f"line{number}" if run is None else f"{run.agent}.line{number}"
-        elif mark in self._seen:
+        elif not self.is_new(mark):
             return
-        self._seen.add(mark)
         at = self._moment(record)
         if not at:
             return
-        self._messages += 1
-        if run is None:
-            self._signs.append(at)
-        else:
+        self.add_message(at, is_sign=run is None)
+        if run is not None:
             run.extend_to(at)
         message = record.message
         if not isinstance(message, ClaudeMessage):
@@ -340,7 +324,7 @@ class ClaudeTranscriptBuilder:
     def _prompt(self, record: ClaudeRecord, text: str, at: int, mark: str) -> None:
         if record.meta or record.compact_summary or not text.strip() or text.lstrip().startswith(_NO_PROMPT):
             return
-        self._emit(at, Prompted(text=plain(text, MAX_PROMPT_LENGTH)), mark)
+        self.emit(at, Prompted(text=plain(text, MAX_PROMPT_LENGTH)), mark)
 
     # ── messages of the model ──────────────────────────────────────────────────────────────────────────────
 
@@ -352,16 +336,16 @@ class ClaudeTranscriptBuilder:
             message_text = " ".join(block.text for block in blocks if block.text) or None
             kind = decode_any(record.error)
             agent = None if run is None else run.agent
-            self._emit(at, classify(kind if type(kind) is str else None, message_text, agent=agent), mark)
+            self.emit(at, classify(kind if type(kind) is str else None, message_text, agent=agent), mark)
             return
         usage = message.usage
         if usage is not None and message.id and message.id not in self._counted:
             self._usage[message.id] = usage  # one answer is written in several lines; the last one has it all
         if run is None:
             if message.model and message.model != _SYNTHETIC:
-                self._model = message.model
-            if usage is not None and usage.context:
-                self._context = (at, usage.context, mark)
+                self.transcript.model = message.model
+            if usage is not None:
+                self.measure(at, usage.context, mark)
         elif usage is not None and usage.context:
             run.context = usage.context + (usage.output_tokens or 0)
         for block in blocks:
@@ -404,7 +388,7 @@ class ClaudeTranscriptBuilder:
         failed = _words(decode_any(block.content)) or "failed" if block.is_error else None
         if call.tool not in CLAUDE:
             if failed is not None:
-                self._emit_all(at, signals_of(call.tool, None, agent=call.agent, failed=failed), mark)
+                self.emit_all(at, signals_of(call.tool, None, agent=call.agent, failed=failed), mark)
             return
         if call.tool in _AGENTS:
             assert block.tool_use_id is not None
@@ -413,11 +397,7 @@ class ClaudeTranscriptBuilder:
         response = shell_result(record.result) if call.tool in _SHELLS else decode_any(record.result)
         arguments = decode_any(call.input)
         signals = signals_of(call.tool, arguments, response, agent=call.agent, call=block.tool_use_id, failed=failed)
-        self._emit_all(at, signals, mark)
-
-    def _emit_all(self, at: int, signals: tuple[AnySignal, ...], mark: str) -> None:
-        for signal, own in mark_signals(signals, mark):
-            self._emit(at, signal, own)
+        self.emit_all(at, signals, mark)
 
     def _agent_done(
         self, run: ClaudeSubagent | None, record: ClaudeRecord, block: ClaudeBlock, at: int, failed: str | None
@@ -436,37 +416,18 @@ class ClaudeTranscriptBuilder:
 
     def finish(self) -> Transcript | None:
         """The transcript; None when it has no messages."""
+        transcript, titles = self.transcript, self._titles
         for call, run in self._runs.items():
-            self._signals.extend(run.signals(call))
-        if self._context is not None:
-            at, tokens, mark = self._context
-            self._emit(at, Measured(tokens=tokens), f"{mark}.context")
-        if not self._signs:
-            return None
-        self._signals.sort(key=lambda line: line.at)
-        usage = self._usage.values()
-        titles = self._titles
-        return Transcript(
-            agent="claude",
-            conversation=self.conversation,
-            began=min(self._signs),
-            ended=max([max(self._signs), *(line.at for line in self._signals[-1:])]),
-            cwd=self._cwd,
-            branch=None if self._branch in (None, "", "HEAD") else self._branch,
-            title=titles.get("custom") or titles.get("ai") or titles.get("summary"),
-            model=self._model,
-            # A person types it: nothing that a shell would take for more than a word.
-            resume=f"claude --resume {self.conversation}" if self.conversation.replace("-", "").isalnum() else None,
-            parent=self.parent,
-            signals=self._signals,
-            signs=sorted(self._signs),
-            input_tokens=sum(item.input_tokens or 0 for item in usage),
-            output_tokens=sum(item.output_tokens or 0 for item in usage),
-            cache_read_tokens=sum(item.cache_read_input_tokens or 0 for item in usage),
-            cache_write_tokens=sum(item.cache_creation_input_tokens or 0 for item in usage),
-            messages=self._messages,
-            cost_usd=self._own_cost(),
-        )
+            transcript.signals.extend(run.signals(call))
+        for usage in self._usage.values():
+            self.add_tokens(
+                usage.input_tokens or 0, usage.output_tokens or 0, usage.cache_read_input_tokens or 0,
+                usage.cache_creation_input_tokens or 0,
+            )  # fmt: skip
+        transcript.branch = None if transcript.branch in ("", "HEAD") else transcript.branch
+        transcript.title = titles.get("custom") or titles.get("ai") or titles.get("summary")
+        transcript.cost_usd = self._own_cost()
+        return super().finish()
 
     def _own_cost(self) -> float | None:
         """Its cost without that of the conversation it was copied from, which it goes on counting from."""

@@ -6,10 +6,9 @@ The reader of its transcripts uses the tools as well. Parameters come as they we
 from __future__ import annotations
 
 import re
-from shlex import quote
 from typing import Final
 
-from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Payload, Reply
 from holdfast.conversations.adapters.clean_text import reply_json
 from holdfast.conversations.adapters.errors import classify
 from holdfast.conversations.adapters.fields import (
@@ -49,6 +48,7 @@ from holdfast.conversations.signals import (
     Ran,
     Replied,
 )
+from holdfast.core.agent_programs import AGENT_PROGRAMS, resume_command
 from holdfast.core.canonical import Json
 
 SUBAGENT: Final = "subagent"
@@ -179,12 +179,7 @@ NAMES: Final[dict[str, str]] = {
     "session_shutdown": "SessionShutdown",
 }
 EVENTS: Final = frozenset(NAMES.values())
-_OCCASIONS: Final[dict[str, Occasion]] = {
-    "TaskStart": "start",
-    "TaskResume": "start",
-    "UserPromptSubmit": "prompt",
-    "PreCompact": "compact",
-}
+_OCCASIONS: Final = AGENT_PROGRAMS["cline"].occasions
 _KNOWN: Final = frozenset(
     {"clineVersion", "hookName", "timestamp", "taskId", "sessionContext", "workspaceRoots", "workspaceInfo", "userId",
      "agent_id", "parent_agent_id", "model", "iteration", "tool_call", "tool_result", "turn", "error", "reason",
@@ -196,10 +191,8 @@ _WRAPPED: Final = re.compile(r"<(user_input|task|feedback|user_message)\b[^<>]{0
 
 class Cline:
     name = "cline"
-    title = "Cline"
     room = 9_500
     notifies = False
-    asking = frozenset(_OCCASIONS)
 
     def parse(self, payload: Payload) -> HookEvent | None:
         context = get_object(payload, "sessionContext")
@@ -220,23 +213,18 @@ class Cline:
             mark=_mark(event, payload),
             occasion=None if agent else _OCCASIONS.get(event),
             # Only the terminal program can reopen a conversation.
-            resume=resume(conversation) if has_root else None,
+            resume=resume_command(self.name, conversation) if has_root else None,
             rest=unknown_fields(payload, _KNOWN if known else frozenset({"taskId", "workspaceRoots"})),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
-        if event not in self.asking:
+        if event not in _OCCASIONS:
             return Reply()
         if answer.block and event == "UserPromptSubmit":
             return Reply(reply_json({"errorMessage": answer.block}, cancel=True))
         # Only the agent can pass a message on to the person.
         context = "\n\n".join(text for text in (answer.context, answer.say) if text)
         return Reply(reply_json({"contextModification": context}, cancel=False))
-
-
-def resume(conversation: str) -> str | None:
-    """The command that reopens a conversation; none where its id could be taken for an option."""
-    return None if conversation.startswith("-") else f"cline --id {quote(conversation)}"
 
 
 def person_words(prompt: str) -> str:

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from holdfast.conversations.adapters.clean_text import plain
-from holdfast.conversations.adapters.cline.hooks import AFTER, SUBAGENT, person_words, resume, tool_signals
+from holdfast.conversations.adapters.cline.hooks import AFTER, SUBAGENT, person_words, tool_signals
 from holdfast.conversations.adapters.fields import (
     DECODE_ERRORS,
     NULL,
@@ -25,14 +25,12 @@ from holdfast.conversations.adapters.fields import (
 from holdfast.conversations.adapters.files import list_names, stamp
 from holdfast.conversations.adapters.jsonl import ReadProblems, read_whole
 from holdfast.conversations.adapters.transcript import (
-    MAX_PROMPT_LENGTH,
-    TimedSignal,
     Transcript,
+    TranscriptBuilder,
     TranscriptSource,
-    mark_signals,
     with_problems,
 )
-from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Measured, Prompted
+from holdfast.conversations.signals import AgentBegan, AgentEnded
 from holdfast.core.decode import decodable
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -138,30 +136,19 @@ def _facts(manifest: ClineManifest) -> ClineFacts:
 _CALLS_AGENT: Final = "spawn_agent"
 
 
-class ClineTranscriptBuilder:
+class ClineTranscriptBuilder(TranscriptBuilder):
     def __init__(self, conversation: str, manifest: ClineManifest | None) -> None:
-        self.conversation = conversation
+        super().__init__("cline", conversation)
         self._manifest = manifest or ClineManifest()
-        self._signals: list[TimedSignal] = []
-        self._signs: list[int] = []
-        self._seen: set[str] = set()
         self._calls: dict[str, ClineBlock] = {}
-        self._used = [0, 0, 0, 0]
-        self._context: tuple[int, int, str] | None = None
-        self._model: str | None = None
-        self._messages = 0
-        self._prompts = 0
 
     def add(self, message: ClineMessage, number: int, agent: str | None = None) -> None:
         """Add a message, in the order of its file; `agent` is the subagent whose file it is."""
         mark = message.id or f"{agent or ''}#{number}"
         at = parse_millis(message.ts)
-        if at is None or mark in self._seen:
+        if at is None or not self.is_new(mark):
             return
-        self._seen.add(mark)
-        self._messages += 1
-        if agent is None:
-            self._signs.append(at)
+        self.add_message(at, is_sign=agent is None)
         if message.role == "assistant":
             self._add_answer(message, at, mark, agent)
         elif message.role == "user":
@@ -176,7 +163,7 @@ class ClineTranscriptBuilder:
             return
         prompt = next((text for item in messages if item.role == "user" and (text := _text(item))), None)
         task = plain(person_words(prompt), 500) if prompt else None
-        self._emit(min(moments), AgentBegan(agent=agent, type=SUBAGENT, task=task), f"{agent}.began")
+        self.emit(min(moments), AgentBegan(agent=agent, type=SUBAGENT, task=task), f"{agent}.began")
         last = messages[-1]
         if last.role == "assistant" and not any(block.type == "tool_use" for block in _blocks(last)):
             summary, used = _text(last), last.metrics or ClineUsage()
@@ -184,21 +171,21 @@ class ClineTranscriptBuilder:
                 agent=agent, type=SUBAGENT, task=task, tokens=used.context or None,
                 summary=plain(summary) if summary else None,
             )  # fmt: skip
-            self._emit(max(moments), ended, f"{agent}.ended")
+            self.emit(max(moments), ended, f"{agent}.ended")
 
     def _add_answer(self, message: ClineMessage, at: int, mark: str, agent: str | None) -> None:
         used = message.metrics
         if used is not None:
             # The input counts everything that was sent, from the cache or not.
-            self._used[0] += max(int(used.input_tokens or 0) - used.cached, 0)
-            self._used[1] += int(used.output_tokens or 0)
-            self._used[2] += int(used.cache_read_tokens or 0)
-            self._used[3] += int(used.cache_write_tokens or 0)
-            if agent is None and used.context:
-                self._context = (at, used.context, mark)
+            self.add_tokens(
+                max(int(used.input_tokens or 0) - used.cached, 0), int(used.output_tokens or 0),
+                int(used.cache_read_tokens or 0), int(used.cache_write_tokens or 0),
+            )  # fmt: skip
+            if agent is None:
+                self.measure(at, used.context, mark)
         model = message.model
         if agent is None and model is not None and model.id:
-            self._model = f"{model.provider}/{model.id}" if model.provider else model.id
+            self.transcript.model = f"{model.provider}/{model.id}" if model.provider else model.id
         for block in _blocks(message):
             if block.type == "tool_use" and block.id and block.name:
                 self._calls[block.id] = block
@@ -210,13 +197,8 @@ class ClineTranscriptBuilder:
             if call is not None:
                 self._add_result(call, block, at, f"{mark}:{place}" if place else mark, agent)
         text = _text(message)
-        if agent is not None or results or not text:
-            return
-        # The first prompt says what a conversation is about; the rest is between a person and an agent.
-        self._emit(
-            at, Prompted(text=plain(person_words(text), MAX_PROMPT_LENGTH) if self._prompts == 0 else ""), mark
-        )
-        self._prompts += 1
+        if agent is None and not results and text:
+            self.emit_prompt(at, person_words(text), mark)
 
     def _add_result(self, call: ClineBlock, block: ClineBlock, at: int, mark: str, agent: str | None) -> None:
         tool = call.name or ""
@@ -227,48 +209,24 @@ class ClineTranscriptBuilder:
         signals = tool_signals(
             tool, decode_any(call.input), result, agent=agent, call=call.id, failed=failed, took_ms=None
         )  # fmt: skip
-        for signal, own in mark_signals(signals, mark):
-            self._emit(at, signal, own)
-
-    def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
-        self._signals.append(TimedSignal(at, signal, mark))
+        self.emit_all(at, signals, mark)
 
     def finish(self) -> Transcript | None:
         """The transcript; None when it has no messages and no beginning. The manifest alone has beginning and end."""
-        manifest, facts = self._manifest, _facts(self._manifest)
+        manifest, facts, transcript = self._manifest, _facts(self._manifest), self.transcript
         began, ended = parse_timestamp(manifest.started_at), parse_timestamp(manifest.ended_at)
-        if not self._signs:
-            if began is None:
-                return None
-            self._signs = [began] if ended is None else [began, max(ended, began)]
-        if not self._prompts and manifest.prompt and began is not None:
-            self._emit(began, Prompted(text=plain(person_words(manifest.prompt), MAX_PROMPT_LENGTH)), "prompt")
-        if self._context is not None:
-            at, tokens, mark = self._context
-            self._emit(at, Measured(tokens=tokens), f"{mark}.context")
-        self._signals.sort(key=lambda line: line.at)
-        model = manifest.model
-        if manifest.provider and model:
-            model = f"{manifest.provider}/{model}"
+        if not transcript.signs and began is not None:
+            transcript.signs = [began] if ended is None else [began, max(ended, began)]
+        if self._wants_prompt and manifest.prompt and began is not None:
+            self.emit_prompt(began, person_words(manifest.prompt), "prompt")
+        if manifest.provider and manifest.model:
+            manifest.model = f"{manifest.provider}/{manifest.model}"
         usage = facts.aggregate_usage
-        return Transcript(
-            agent="cline",
-            conversation=self.conversation,
-            began=min(self._signs),
-            ended=max([*self._signs, *(line.at for line in self._signals[-1:])]),
-            cwd=manifest.cwd or manifest.workspace_root,
-            title=facts.title,
-            model=self._model or model,
-            resume=resume(self.conversation),
-            signals=self._signals,
-            signs=sorted(self._signs),
-            input_tokens=self._used[0],
-            output_tokens=self._used[1],
-            cache_read_tokens=self._used[2],
-            cache_write_tokens=self._used[3],
-            messages=self._messages,
-            cost_usd=(usage.total_cost if usage is not None else None) or facts.total_cost or None,
-        )
+        transcript.cwd = manifest.cwd or manifest.workspace_root
+        transcript.title = facts.title
+        transcript.model = transcript.model or manifest.model
+        transcript.cost_usd = (usage.total_cost if usage is not None else None) or facts.total_cost or None
+        return super().finish()
 
 
 def _blocks(message: ClineMessage) -> list[ClineBlock]:

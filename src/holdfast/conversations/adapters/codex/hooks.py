@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Payload, Reply
 from holdfast.conversations.adapters.clean_text import cut_for_json, without_controls
 from holdfast.conversations.adapters.fields import get_conversation, get_text, unknown_fields
 from holdfast.conversations.adapters.tools import (
@@ -26,6 +26,7 @@ from holdfast.conversations.signals import (
     Replied,
     Waits,
 )
+from holdfast.core.agent_programs import AGENT_PROGRAMS, resume_command
 from holdfast.core.canonical import Json
 
 DEFAULT_TYPE: Final = "default"  # what it calls an agent without a role
@@ -35,9 +36,7 @@ EVENTS: Final = (
     "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PreCompact", "PostCompact",
     "SubagentStart", "SubagentStop", "Stop", "Interrupt", "SessionEnd",
 )  # fmt: skip
-_OCCASIONS: Final[dict[str, Occasion]] = {
-    "SessionStart": "start", "UserPromptSubmit": "prompt", "PreCompact": "compact",
-}  # fmt: skip
+_OCCASIONS: Final = AGENT_PROGRAMS["codex"].occasions
 _TAKES_CONTEXT: Final = frozenset({"SessionStart", "UserPromptSubmit"})
 _KNOWN: Final = frozenset(
     {"session_id", "turn_id", "transcript_path", "cwd", "hook_event_name", "model", "permission_mode", "source",
@@ -48,10 +47,8 @@ _KNOWN: Final = frozenset(
 
 class Codex:
     name = "codex"
-    title = "Codex"
     room = 7_900
     notifies = False
-    asking = frozenset(_OCCASIONS)
 
     def parse(self, payload: Payload) -> HookEvent | None:
         conversation = get_conversation(payload, "session_id")
@@ -61,7 +58,7 @@ class Codex:
         if event not in EVENTS:
             return HookEvent(
                 agent=self.name, conversation=conversation, event=event, cwd=get_text(payload, "cwd"),
-                resume=resume(conversation), rest=unknown_fields(payload, ()),
+                resume=resume_command(self.name, conversation), rest=unknown_fields(payload, ()),
             )  # fmt: skip
         return HookEvent(
             agent=self.name,
@@ -72,12 +69,12 @@ class Codex:
             mark=_mark(event, payload),
             # A subagent's own beginning and prompts are not answered.
             occasion=None if get_text(payload, "agent_id") else _OCCASIONS.get(event),
-            resume=resume(conversation),
+            resume=resume_command(self.name, conversation),
             rest=unknown_fields(payload, _KNOWN),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
-        if event not in self.asking:
+        if event not in _OCCASIONS:
             return Reply()
         fields: dict[str, Json] = {}
         if say := without_controls(answer.say):
@@ -90,12 +87,6 @@ class Codex:
                 "additionalContext": cut_for_json(context, MAX_CONTEXT_LENGTH),
             }
         return Reply(msgspec.json.encode(fields).decode()) if fields else Reply()
-
-
-def resume(conversation: str) -> str | None:
-    """The command that reopens a conversation. A person types it: nothing that a shell would take apart."""
-    is_safe = conversation.isascii() and conversation.replace("-", "").isalnum() and conversation[0] != "-"
-    return f"codex resume {conversation}" if is_safe else None
 
 
 def _signals(event: str, payload: Payload) -> tuple[AnySignal, ...]:

@@ -267,7 +267,7 @@ def unpack(chunks: Iterable[bytes], problems: ReadProblems) -> Iterator[bytes]:
                 size += len(content)
                 count_reading(size=len(content))
                 if size > allowed:
-                    problems.add(f"is more than {_MAX_RATIO} times as large once it is unpacked")
+                    problems.add(f"unpacks to more than {_MAX_RATIO} times its size")
                     return
                 if content:
                     yield content

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from holdfast.conversations.adapters.clean_text import goal_of, plain
-from holdfast.conversations.adapters.codex.hooks import DEFAULT_TYPE, resume
+from holdfast.conversations.adapters.clean_text import plain
+from holdfast.conversations.adapters.codex.hooks import DEFAULT_TYPE
 from holdfast.conversations.adapters.codex.rollouts import (
     COUNT,
     EVENT,
@@ -43,16 +43,13 @@ from holdfast.conversations.adapters.errors import classify
 from holdfast.conversations.adapters.fields import decode, decode_any, parse_timestamp
 from holdfast.conversations.adapters.jsonl import ReadProblems
 from holdfast.conversations.adapters.transcript import (
-    MAX_PROMPT_LENGTH,
-    SUBAGENT_SIGNALS,
-    Marks,
-    TimedSignal,
+    PartTranscriptBuilder,
     Transcript,
     TranscriptSource,
     merge_subagent,
     with_problems,
 )
-from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Chosen, Compacted, Measured, Prompted
+from holdfast.conversations.signals import AgentBegan, AgentEnded, Chosen, Compacted, Measured
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -144,29 +141,23 @@ def _subagents_of(transcript: Transcript) -> list[str]:
 # ── one conversation ──
 
 
-class CodexTranscriptBuilder:
+class CodexTranscriptBuilder(PartTranscriptBuilder):
     def __init__(self, name: str) -> None:
+        super().__init__("codex", "")
         self._name = name
         self._meta: CodexMeta | None = None
         # The conversations that a subagent works for, the topmost first.
         self.callers: tuple[str, ...] = ()
-        self._agent: str | None = None
         self._opened = 0
         self._copying = False
         self._at = 0
-        self._signs: list[int] = []
-        self._signals: list[TimedSignal] = []
         self._calls = CodexCalls()
-        self._marks = Marks()
         # Prompts by the kind of record they are in: the surest kind that is there counts.
         self._prompts: dict[str, list[tuple[int, str, str]]] = {"item": [], "event": [], "message": []}
         self._spent: dict[str, CodexUsage] = {}
         self._counted: list[CodexUsage] = []
         self._total = -1
-        self._measured: tuple[int, CodexCount, CodexEvent, int] | None = None
-        self._messages = 0
-        self._cwd: str | None = None
-        self._title: str | None = None
+        self._last_count: tuple[int, CodexCount, CodexEvent, int] | None = None
         self._chosen = Chosen()
         # How the last turn ended: when, with which message, or why it was aborted.
         self._last: tuple[int, str | None, str | None] | None = None
@@ -196,7 +187,7 @@ class CodexTranscriptBuilder:
                 if spent is not None and spent.response_id and spent.usage:
                     self._spent[spent.response_id] = spent.usage
             case "compacted":
-                self._emit(Compacted(), f"line{number}")
+                self.emit(self._at, Compacted(), f"line{number}")
             case "message":
                 self._response(
                     CodexResponse(type=line.type, role=line.role, id=line.id, content=line.content), number
@@ -214,22 +205,22 @@ class CodexTranscriptBuilder:
             return
         self._meta = meta
         self._opened = self._at = parse_timestamp(meta.timestamp) or self._at
-        self._cwd = meta.cwd
+        self.transcript.cwd = meta.cwd
         self.callers = callers(meta)
         if meta.id and self.callers:
-            self._agent = self._calls.agent = meta.id
+            self.agent = self._calls.agent = meta.id
 
     def _turn(self, line: CodexLine, number: int) -> None:
         turn = decode(TURN, line.payload)
         if turn is None:
             return
-        self._cwd = self._cwd or turn.cwd
+        self.transcript.cwd = self.transcript.cwd or turn.cwd
         policy = decode_any(turn.approval_policy)
         permission = None if policy is None else "bypassPermissions" if policy == "never" else "default"
         chosen = Chosen(model=turn.model, permission=permission)
         if chosen != self._chosen and chosen != Chosen():
             self._chosen = chosen
-            self._emit(chosen, f"line{number}")
+            self.emit(self._at, chosen, f"line{number}")
 
     # ── to and from the model ──────────────────────────────────────────────────────────
 
@@ -277,12 +268,12 @@ class CodexTranscriptBuilder:
             case "task_started" | "turn_started":
                 self._last = None
             case "thread_name_updated":
-                self._title = event.thread_name or self._title
+                self.transcript.title = event.thread_name or self.transcript.title
             case "error":
                 kind = decode_any(event.codex_error_info)
                 kind = next(iter(kind), None) if type(kind) is dict else kind
-                signal = classify(kind if type(kind) is str else None, event.message, agent=self._agent)
-                self._emit(signal, f"line{number}")
+                signal = classify(kind if type(kind) is str else None, event.message, agent=self.agent)
+                self.emit(self._at, signal, f"line{number}")
 
     def _item(self, item: CodexItem | None, number: int) -> None:
         if item is None:
@@ -310,7 +301,7 @@ class CodexTranscriptBuilder:
         if total != self._total:
             self._total = total
             self._counted.append(count.last_token_usage)
-        self._measured = (self._at, count, event, number)
+        self._last_count = (self._at, count, event, number)
 
     # ── the transcript ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -319,91 +310,58 @@ class CodexTranscriptBuilder:
         meta = self._meta or CodexMeta()
         for at, name, signals in self._calls.signals():
             for place, signal in enumerate(signals):
-                self._emit(signal, f"{name}.{place}" if place else name, at)
+                self.emit(at, signal, f"{name}.{place}" if place else name)
         self._emit_prompts()
-        own = meta.id or _id_in(self._name)
-        if not self._signs or own is None:
+        transcript, own = self.transcript, meta.id or _id_in(self._name)
+        if not transcript.signs or own is None:
             return None
-        began, ended = min(self._signs), max(self._signs)
-        if self._agent is not None:
-            self._emit_subagent(meta, self._agent, began, ended)
+        if self.agent is not None:
+            self._emit_subagent(meta, self.agent, min(transcript.signs), max(transcript.signs))
         else:
             self._emit_measured()
-        lines = sorted(self._signals, key=lambda line: line.at)
         usage = list(self._spent.values()) or self._counted
         cached = sum(item.cached_input_tokens for item in usage)
-        return Transcript(
-            agent="codex",
-            conversation=own,
-            began=began,
-            ended=max([ended, *(line.at for line in lines[-1:])]),
-            cwd=self._cwd,
-            branch=meta.git.branch if meta.git else None,
-            title=self._title,
-            model=self._chosen.model,
-            resume=resume(own),
-            parent=next(iter(self.callers), meta.forked_from_id),
-            signals=lines,
-            signs=sorted(self._signs),
-            input_tokens=max(sum(item.input_tokens for item in usage) - cached, 0),
-            output_tokens=sum(item.output_tokens for item in usage),
-            cache_read_tokens=cached,
-            messages=self._messages,
-        )
+        fresh = max(sum(item.input_tokens for item in usage) - cached, 0)
+        self.add_tokens(fresh, sum(item.output_tokens for item in usage), cached)
+        transcript.conversation = own
+        transcript.branch = meta.git.branch if meta.git else None
+        transcript.model = self._chosen.model
+        transcript.parent = next(iter(self.callers), meta.forked_from_id)
+        return super().finish()
 
     def _sign(self, *, message: bool = False) -> None:
         if self._at:
-            self._signs.append(self._at)
-        self._messages += message
-
-    def _emit(self, signal: AnySignal, mark: str, at: int | None = None) -> None:
-        when = self._at if at is None else at
-        if not when or (self._agent is not None and not isinstance(signal, SUBAGENT_SIGNALS)):
-            return
-        if self._agent is not None:
-            mark = f"{self._agent}.{mark}"
-        self._signals.append(TimedSignal(when, signal, self._marks.unique(mark)))
+            self.transcript.signs.append(self._at)
+        self.transcript.messages += message
 
     def _emit_prompts(self) -> None:
         kind = next((kind for kind in ("item", "event", "message") if self._prompts[kind]), "item")
-        needs_goal = True
         for at, prompt, mark in self._prompts[kind]:
-            self._messages += 1
-            if kind == "message" and at:
-                self._signs.append(at)
-            # Only the first prompt that states a goal is kept.
-            text = plain(prompt, MAX_PROMPT_LENGTH) if needs_goal else ""
-            needs_goal = needs_goal and goal_of(text) is None
-            self._emit(Prompted(text=text), mark, at)
+            self.add_message(at, is_sign=kind == "message" and bool(at))
+            self.emit_prompt(at, prompt, mark)
 
     def _emit_subagent(self, meta: CodexMeta, own: str, began: int, ended: int) -> None:
         kind, task = meta.agent_role or DEFAULT_TYPE, _task(meta.agent_path)
         opened = min(self._opened or began, began)
-        self._emit(AgentBegan(agent=own, type=kind, task=task, background=True), "began", opened)
+        self.emit(opened, AgentBegan(agent=own, type=kind, task=task, background=True), "began")
         if self._last is not None:
             at, message, failed = self._last
-            last = self._measured[1].last_token_usage if self._measured else None
+            last = self._last_count[1].last_token_usage if self._last_count else None
             end = AgentEnded(
                 agent=own, type=kind, task=task, summary=plain(message) if message else None, failed=failed,
                 tokens=last.total_tokens if last else None,
             )  # fmt: skip
-            self._emit(end, f"ended.{at}", max(at, ended))
+            self.emit(max(at, ended), end, f"ended.{at}")
 
     def _emit_measured(self) -> None:
-        if self._measured is None:
+        if self._last_count is None:
             return
-        at, count, event, number = self._measured
+        at, count, event, number = self._last_count
         last = count.last_token_usage
         limits = decode_any(event.rate_limits)
-        self._emit(
-            Measured(
-                tokens=last.total_tokens if last else None,
-                window=count.model_context_window,
-                limits=_limits(limits),
-            ),
-            f"measured{number}",
-            at,
-        )
+        tokens = last.total_tokens if last else None
+        measured = Measured(tokens=tokens, window=count.model_context_window, limits=_limits(limits))
+        self.emit(at, measured, f"measured{number}")
 
 
 def _task(path: str | None) -> str | None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from shlex import quote
 from typing import Final, Literal
 
-from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Payload, Reply
 from holdfast.conversations.adapters.clean_text import reply_json
 from holdfast.conversations.adapters.errors import classify
 from holdfast.conversations.adapters.fields import (
@@ -47,6 +46,7 @@ from holdfast.conversations.signals import (
     Replied,
     Waits,
 )
+from holdfast.core.agent_programs import AGENT_PROGRAMS, resume_command
 from holdfast.core.canonical import Json
 
 AFTER: Final[Table] = {
@@ -103,7 +103,7 @@ NAMES: Final[dict[str, str]] = {
     "errorOccurred": "ErrorOccurred",
 }
 _EVENTS: Final = frozenset(NAMES.values())
-_OCCASIONS: Final[dict[str, Occasion]] = {"SessionStart": "start", "UserPromptSubmit": "prompt"}
+_OCCASIONS: Final = AGENT_PROGRAMS["copilot"].occasions
 _WAITING: Final[dict[str, Literal["permission", "input"]]] = {
     "permission_prompt": "permission",
     "elicitation_dialog": "input",
@@ -127,11 +127,8 @@ _TRANSCRIPT: Final = re.compile(r"[/\\]session-state[/\\]([^/\\]+)[/\\]events\.j
 
 class Copilot:
     name = "copilot"
-    title = "Copilot CLI"
     room = 9_500
     notifies = False
-    # Copilot ignores answers before a compression.
-    asking = frozenset(_OCCASIONS)
 
     def parse(self, payload: Payload) -> HookEvent | None:
         own = get_conversation(payload, "session_id", "sessionId")
@@ -150,23 +147,18 @@ class Copilot:
             mark=_mark(event, payload, own),
             # A subagent's prompts are not answered.
             occasion=None if agent else _OCCASIONS.get(event),
-            resume=resume(conversation),
+            resume=resume_command(self.name, conversation),
             rest=unknown_fields(payload, _KNOWN if known else frozenset({"session_id", "sessionId", "cwd"})),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
-        if event not in self.asking:
+        if event not in _OCCASIONS:
             return Reply()
         if answer.block and event == "UserPromptSubmit":
             return Reply(reply_json({"decision": "block", "reason": answer.block}))
         # Only the agent can pass a message on to the person.
         context = "\n\n".join(text for text in (answer.context, answer.say) if text)
         return Reply(reply_json({"additionalContext": context}))
-
-
-def resume(conversation: str) -> str | None:
-    """The command that reopens a conversation; none where its id could be taken for an option."""
-    return None if conversation.startswith("-") else f"copilot --resume={quote(conversation)}"
 
 
 def event_of(payload: Payload) -> str:

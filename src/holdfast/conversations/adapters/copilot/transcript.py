@@ -15,22 +15,20 @@ from typing import Final, Literal
 import msgspec
 
 from holdfast.conversations.adapters.clean_text import plain
-from holdfast.conversations.adapters.copilot.hooks import AFTER, AGENTS, outcome, resume
+from holdfast.conversations.adapters.copilot.hooks import AFTER, AGENTS, outcome
 from holdfast.conversations.adapters.errors import classify
 from holdfast.conversations.adapters.fields import NULL, decode, decode_any, parse_timestamp
 from holdfast.conversations.adapters.files import list_names, stamp
 from holdfast.conversations.adapters.jsonl import ReadProblems, read_records
 from holdfast.conversations.adapters.tools import signals_of
 from holdfast.conversations.adapters.transcript import (
-    MAX_PROMPT_LENGTH,
-    TimedSignal,
     Transcript,
+    TranscriptBuilder,
     TranscriptSource,
-    mark_signals,
     with_problems,
 )
 from holdfast.conversations.connect.agent_settings import content
-from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Compacted, Edited, Measured, Prompted
+from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Compacted, Edited
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -141,24 +139,12 @@ class _Subagent(msgspec.Struct):
     failed: str | None = None
 
 
-class CopilotTranscriptBuilder:
+class CopilotTranscriptBuilder(TranscriptBuilder):
     def __init__(self, conversation: str) -> None:
-        self.conversation = conversation
-        self.cwd: str | None = None
-        self.branch: str | None = None
-        self.title: str | None = None
-        self._model: str | None = None
-        self._parent: str | None = None
-        self._signals: list[TimedSignal] = []
-        self._signs: list[int] = []
-        self._seen: set[str] = set()
+        super().__init__("copilot", conversation)
         self._calls: dict[str, _Call] = {}
         self._runs: dict[str, _Subagent] = {}  # by the call
-        self._used = [0, 0, 0, 0]
         self._answer_tokens = 0  # of answers, in versions that report nothing else
-        self._context: tuple[int, int, str] | None = None
-        self._messages = 0
-        self._prompts = 0
         self._handlers: dict[str, Callable[[CopilotRecord, CopilotData, int, str], None]] = {
             "session.start": self._start,
             "session.resume": self._start,
@@ -181,9 +167,8 @@ class CopilotTranscriptBuilder:
         """Add a line of the file; unknown types say nothing."""
         handler = self._handlers.get(record.type)
         mark = record.id or f"line{number}"
-        if handler is None or mark in self._seen:
+        if handler is None or not self.is_new(mark):
             return
-        self._seen.add(mark)
         at, data = parse_timestamp(record.timestamp), _data_of(record)
         if at is not None and data is not None:
             handler(record, data, at, mark)
@@ -195,69 +180,59 @@ class CopilotTranscriptBuilder:
             return
         context = data.context
         if context is not None:
-            self.cwd = self.cwd or context.cwd
-            self.branch = context.branch or self.branch
-        self._model = data.selected_model or self._model
-        self._parent = self._parent or data.detached_from_spawning_parent_session_id
+            self.transcript.cwd = self.transcript.cwd or context.cwd
+            self.transcript.branch = context.branch or self.transcript.branch
+        self.transcript.model = data.selected_model or self.transcript.model
+        self.transcript.parent = self.transcript.parent or data.detached_from_spawning_parent_session_id
 
     def _set_directory(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
-        self.branch = data.branch or self.branch
-        self.cwd = self.cwd or data.cwd
+        self.transcript.branch = data.branch or self.transcript.branch
+        self.transcript.cwd = self.transcript.cwd or data.cwd
 
     def _set_model(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
         if record.agent is None and data.new_model:
-            self._model = data.new_model
+            self.transcript.model = data.new_model
 
     def _set_title(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
         if record.agent is None and data.title:
-            self.title = data.title
+            self.transcript.title = data.title
 
     def _add_usage(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         used = data.usage
         call = used.api_call_id if used is not None else None
-        if used is None or (call and f"call {call}" in self._seen):
+        if used is None or (call and not self.is_new(f"call {call}")):
             return
-        if call:
-            self._seen.add(f"call {call}")
-        self._used[0] += used.fresh
-        self._used[1] += int(used.output_tokens or 0)
-        self._used[2] += int(used.cache_read_tokens or 0)
-        self._used[3] += int(used.cache_write_tokens or 0)
-        context = int((used.input_tokens or 0) + (used.output_tokens or 0))
-        if record.agent is None and context:
-            self._context = (at, context, mark)
+        self.add_tokens(
+            used.fresh, int(used.output_tokens or 0), int(used.cache_read_tokens or 0),
+            int(used.cache_write_tokens or 0),
+        )  # fmt: skip
+        if record.agent is None:
+            self.measure(at, int((used.input_tokens or 0) + (used.output_tokens or 0)), mark)
 
     def _add_compaction(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         tokens_left = data.post_compaction_tokens
         if record.agent is None and data.success is not False:
-            self._emit(
+            self.emit(
                 at, Compacted(tokens=int(tokens_left) if tokens_left is not None and tokens_left >= 0 else None), mark
             )
 
     def _add_error(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
-        self._emit(at, classify(data.error_type, _text(data.message), agent=record.agent), mark)
+        self.emit(at, classify(data.error_type, _text(data.message), agent=record.agent), mark)
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _add_prompt(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
-        self._messages += 1
+        self.add_message(at, is_sign=record.agent is None)
         text, source = _text(data.content), decode_any(data.source)
-        if record.agent is not None:
-            return
-        self._signs.append(at)
         # What the program itself passes to the model has a source.
-        if text is None or (type(source) is str and source not in ("", "user")):
-            return
-        # The first prompt says what a conversation is about; the rest is between a person and an agent.
-        self._emit(at, Prompted(text=plain(text, MAX_PROMPT_LENGTH) if self._prompts == 0 else ""), mark)
-        self._prompts += 1
+        if record.agent is None and text is not None and (type(source) is not str or source in ("", "user")):
+            self.emit_prompt(at, text, mark)
 
     def _add_answer(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
-        self._messages += 1
+        self.add_message(at, is_sign=record.agent is None)
         self._answer_tokens += int(data.output_tokens or 0)
         if record.agent is None:
-            self._signs.append(at)
-            self._model = data.model or self._model
+            self.transcript.model = data.model or self.transcript.model
 
     # ── tools and subagents ──────────────────────────────────────────────────────────────────────────────
 
@@ -283,8 +258,7 @@ class CopilotTranscriptBuilder:
             )  # fmt: skip
         else:
             signals = tuple(_file_edits(decode_any(data.file_edits), record.agent))
-        for signal, own in mark_signals(signals, mark):
-            self._emit(at, signal, own)
+        self.emit_all(at, signals, mark)
 
     def _begin_agent(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         call = data.tool_call_id or mark
@@ -309,16 +283,11 @@ class CopilotTranscriptBuilder:
 
     # ── the transcript ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
-        self._signals.append(TimedSignal(at, signal, mark))
-
     def finish(self) -> Transcript | None:
         """The transcript; None when it has no messages."""
-        if not self._signs:
-            return None
         for call, run in self._runs.items():
             began = AgentBegan(agent=run.agent, type=run.type, task=run.task, background=run.background)
-            self._emit(run.began, began, f"{call}.began")
+            self.emit(run.began, began, f"{call}.began")
             if run.ended is not None:
                 summary = None if run.failed or run.summary is None else plain(run.summary)
                 ended = AgentEnded(
@@ -329,30 +298,9 @@ class CopilotTranscriptBuilder:
                     tokens=run.tokens,
                     failed=run.failed,
                 )
-                self._emit(max(run.ended, run.began), ended, f"{call}.ended")
-        if self._context is not None:
-            at, tokens, mark = self._context
-            self._emit(at, Measured(tokens=tokens), f"{mark}.context")
-        self._signals.sort(key=lambda line: line.at)
-        return Transcript(
-            agent="copilot",
-            conversation=self.conversation,
-            began=min(self._signs),
-            ended=max([*self._signs, *(line.at for line in self._signals[-1:])]),
-            cwd=self.cwd,
-            branch=self.branch,
-            title=self.title,
-            model=self._model,
-            resume=resume(self.conversation),
-            parent=self._parent,
-            signals=self._signals,
-            signs=sorted(self._signs),
-            input_tokens=self._used[0],
-            output_tokens=self._used[1] or self._answer_tokens,
-            cache_read_tokens=self._used[2],
-            cache_write_tokens=self._used[3],
-            messages=self._messages,
-        )
+                self.emit(max(run.ended, run.began), ended, f"{call}.ended")
+        self.transcript.output_tokens = self.transcript.output_tokens or self._answer_tokens
+        return super().finish()
 
 
 def _file_edits(entries: Json, agent: str | None) -> list[AnySignal]:
@@ -393,15 +341,15 @@ class CopilotReader:
         builder = CopilotTranscriptBuilder(
             name.removesuffix(".jsonl") if is_single_file else os.path.basename(directory)
         )
-        problems = ReadProblems()
+        transcript, problems = builder.transcript, ReadProblems()
         for number, record in read_records(source.path, DECODER, problems):
             builder.add(record, number)
         if not is_single_file:
             facts = read_workspace(os.path.join(directory, _WORKSPACE))
-            builder.cwd = builder.cwd or facts.get("cwd")
-            builder.branch = builder.branch or facts.get("branch")
-            builder.title = builder.title or facts.get("name") or facts.get("summary")
-        yield from with_problems(builder.finish(), problems, self.name, builder.conversation)
+            transcript.cwd = transcript.cwd or facts.get("cwd")
+            transcript.branch = transcript.branch or facts.get("branch")
+            transcript.title = transcript.title or facts.get("name") or facts.get("summary")
+        yield from with_problems(builder.finish(), problems, self.name, transcript.conversation)
 
 
 def read_workspace(path: str) -> dict[str, str]:

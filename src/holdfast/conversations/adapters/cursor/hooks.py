@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Payload, Reply
 from holdfast.conversations.adapters.clean_text import reply_json
 from holdfast.conversations.adapters.fields import (
     MAX_ID_LENGTH,
@@ -53,6 +53,7 @@ from holdfast.conversations.signals import (
     Prompted,
     Replied,
 )
+from holdfast.core.agent_programs import AGENT_PROGRAMS, resume_command
 from holdfast.core.canonical import Json
 
 
@@ -96,13 +97,7 @@ _EVERYWHERE: Final = _ADDRESS | {
 }  # fmt: skip
 _STOPPED: Final = frozenset({"aborted", "cancelled", "canceled", "interrupted"})
 _MAX_FILES: Final = 500
-_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _DRIVE: Final = re.compile(r"/(?=[A-Za-z]:[\\/])")
-
-
-def resume(conversation: str) -> str | None:
-    """The command that reopens a conversation; None for an id no command line should hold."""
-    return f"cursor-agent --resume={conversation}" if _PLAIN_ID.match(conversation) else None
 
 
 def path_of(written: str) -> str:
@@ -277,7 +272,6 @@ def _parse(value: Json) -> Json:
 class _Event(msgspec.Struct, frozen=True):
     meaning: Callable[[Payload], tuple[AnySignal, ...]]
     fields: tuple[str, ...] = ()
-    occasion: Occasion | None = None
     # A field with an id that distinguishes this event from the next of its type.
     id_field: str | None = None
 
@@ -291,12 +285,11 @@ _AGENT: Final = (
     "duration", "duration_ms", "parent_conversation_id", "tool_call_id", "is_parallel_worker", "error_message",
     "agent_transcript_path", "message_count", "tool_call_count", "modified_files", "loop_count", "git_branch",
 )  # fmt: skip
+_OCCASIONS: Final = AGENT_PROGRAMS["cursor"].occasions
 _EVENTS: Final[dict[str, _Event]] = {
-    "sessionStart": _Event(_opened, ("is_background_agent", "composer_mode"), "start"),
+    "sessionStart": _Event(_opened, ("is_background_agent", "composer_mode")),
     "sessionEnd": _Event(_closed, ("reason", "duration_ms", "is_background_agent", "final_status", "error_message")),
-    "beforeSubmitPrompt": _Event(
-        _prompted, ("prompt", "attachments", "composer_mode"), "prompt", id_field="generation_id"
-    ),
+    "beforeSubmitPrompt": _Event(_prompted, ("prompt", "attachments", "composer_mode"), id_field="generation_id"),
     "stop": _Event(_stopped, ("status", "loop_count", "error_message", "error")),
     "afterAgentResponse": _Event(_active, ("text",)),
     "afterAgentThought": _Event(_active, ("text", "duration_ms")),
@@ -325,7 +318,6 @@ _EVENTS: Final[dict[str, _Event]] = {
             "messages_to_compact",
             "is_first_compaction",
         ),
-        "compact",
     ),
     "subagentStart": _Event(_agent_began, _AGENT),
     "subagentStop": _Event(_agent_ended, _AGENT),
@@ -334,10 +326,8 @@ _EVENTS: Final[dict[str, _Event]] = {
 
 class CursorAdapter:
     name = "cursor"
-    title = "Cursor"
     room = 9_500
     notifies = False
-    asking = frozenset(name for name, event in _EVENTS.items() if event.occasion is not None)
 
     def parse(self, payload: Payload) -> HookEvent | None:
         # A subagent has a conversation of its own, which is part of the person's.
@@ -355,19 +345,19 @@ class CursorAdapter:
             signals=() if event is None else event.meaning(payload),
             cwd=_workspace(payload),
             mark="" if own_id is None else f"{name}:{own_id[:MAX_ID_LENGTH]}",
-            occasion=None if event is None else event.occasion,
-            resume=resume(conversation),
+            occasion=_OCCASIONS.get(name),
+            resume=resume_command(self.name, conversation),
             rest=unknown_fields(payload, known),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
-        known = _EVENTS.get(event)
-        if known is None or known.occasion is None:
+        occasion = _OCCASIONS.get(event)
+        if occasion is None:
             return Reply()
-        if answer.block and known.occasion == "prompt":
+        if answer.block and occasion == "prompt":
             return Reply(reply_json({"user_message": answer.block}, **{"continue": False}))
         # Cursor drops context that is too long.
-        context = None if known.occasion == "compact" else answer.context
+        context = None if occasion == "compact" else answer.context
         return Reply(reply_json({"additional_context": context, "user_message": answer.say}))
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.conversations.adapters.base import Payload
 from holdfast.conversations.adapters.clean_text import goal_of, plain
-from holdfast.conversations.adapters.cursor.hooks import WRITTEN, path_of, resume
+from holdfast.conversations.adapters.cursor.hooks import WRITTEN, path_of
 from holdfast.conversations.adapters.errors import classify
 from holdfast.conversations.adapters.fields import get_object, get_objects, get_text, parse_millis
 from holdfast.conversations.adapters.files import DirectoryEntry, list_directories, list_files
@@ -31,6 +31,7 @@ from holdfast.conversations.adapters.transcript import (
 )
 from holdfast.conversations.connect.agent_settings import settings_in
 from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, AnySignal, Edited, Prompted
+from holdfast.core.agent_programs import resume_command
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -165,7 +166,7 @@ class CursorTranscriptBuilder:
             ended=max(signs[-1], at),
             cwd=self.cwd,
             title=None if title is None else plain(title),
-            resume=resume(self.conversation),
+            resume=resume_command("cursor", self.conversation),
             signals=lines,
             signs=signs,
             messages=self._messages,

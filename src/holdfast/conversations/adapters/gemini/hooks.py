@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Payload, Reply
 from holdfast.conversations.adapters.clean_text import reply_json
 from holdfast.conversations.adapters.edits import LineCounts, count_changed_lines, hash_content
 from holdfast.conversations.adapters.fields import (
@@ -51,6 +51,7 @@ from holdfast.conversations.signals import (
     Replied,
     Waits,
 )
+from holdfast.core.agent_programs import AGENT_PROGRAMS, resume_command
 from holdfast.core.canonical import Json
 
 # Lines after a command's output in the form for the model.
@@ -228,12 +229,6 @@ _HOOK_CONTEXT: Final = r"(?s)<hook_context>.*?</hook_context>"
 _ADDRESS: Final = frozenset({"session_id", "transcript_path", "cwd"})
 # In the payloads of all hooks.
 _EVERYWHERE: Final = _ADDRESS | {"hook_event_name", "timestamp"}
-_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
-
-
-def resume(conversation: str) -> str | None:
-    """The command that reopens a conversation; None for an id no command line should hold."""
-    return f"gemini --resume {conversation}" if _PLAIN_ID.match(conversation) else None
 
 
 def person_words(prompt: str) -> str:
@@ -299,32 +294,30 @@ def _notified(payload: Payload) -> tuple[AnySignal, ...]:
 class _Event(msgspec.Struct, frozen=True):
     meaning: Callable[[Payload], tuple[AnySignal, ...]]
     fields: frozenset[str] = frozenset()
-    occasion: Occasion | None = None
 
 
 _TOOL: Final = frozenset({"tool_name", "tool_input", "tool_response", "mcp_context", "original_request_name"})
 _MODEL: Final = frozenset({"llm_request", "llm_response"})
+_OCCASIONS: Final = AGENT_PROGRAMS["gemini"].occasions
 _EVENTS: Final[dict[str, _Event]] = {
-    "SessionStart": _Event(_opened, frozenset({"source"}), "start"),
+    "SessionStart": _Event(_opened, frozenset({"source"})),
     "SessionEnd": _Event(_closed, frozenset({"reason"})),
-    "BeforeAgent": _Event(_prompted, frozenset({"prompt"}), "prompt"),
+    "BeforeAgent": _Event(_prompted, frozenset({"prompt"})),
     "AfterAgent": _Event(_replied, frozenset({"prompt", "prompt_response", "stop_hook_active"})),
     "BeforeModel": _Event(_asks_model, _MODEL),
     "BeforeToolSelection": _Event(_asks_model, _MODEL),
     "AfterModel": _Event(_model_answered, _MODEL),
     "BeforeTool": _Event(_before_tool, _TOOL),
     "AfterTool": _Event(_after_tool, _TOOL),
-    "PreCompress": _Event(_compacting, frozenset({"trigger"}), "compact"),
+    "PreCompress": _Event(_compacting, frozenset({"trigger"})),
     "Notification": _Event(_notified, frozenset({"notification_type", "message", "details"})),
 }
 
 
 class Gemini:
     name = "gemini"
-    title = "Gemini CLI"
     room = 9_500
     notifies = False
-    asking = frozenset(name for name, event in _EVENTS.items() if event.occasion is not None)
 
     def parse(self, payload: Payload) -> HookEvent | None:
         conversation = get_conversation(payload, "session_id")
@@ -340,20 +333,20 @@ class Gemini:
             event=name,
             signals=signals,
             cwd=get_text(payload, "cwd"),
-            occasion=event.occasion if event is not None and signals else None,
-            resume=resume(conversation),
+            occasion=_OCCASIONS.get(name) if signals else None,
+            resume=resume_command(self.name, conversation),
             rest=unknown_fields(payload, known),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
-        known = _EVENTS.get(event)
-        if known is None or known.occasion is None:
+        occasion = _OCCASIONS.get(event)
+        if occasion is None:
             return Reply()
-        if answer.block and known.occasion == "prompt":
+        if answer.block and occasion == "prompt":
             # A message in addition would be shown in place of the reason.
             return Reply(reply_json({"decision": "deny", "reason": answer.block}, longest=MAX_MESSAGE_LENGTH))
         parts = []
-        if answer.context and known.occasion != "compact":
+        if answer.context and occasion != "compact":
             output = reply_json(
                 {"hookEventName": event, "additionalContext": answer.context}, longest=MAX_CONTEXT_LENGTH
             )

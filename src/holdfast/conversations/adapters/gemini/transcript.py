@@ -28,7 +28,7 @@ from holdfast.conversations.adapters.fields import (
     parse_timestamp,
 )
 from holdfast.conversations.adapters.files import DirectoryEntry, list_directories, list_files
-from holdfast.conversations.adapters.gemini.hooks import AFTER, person_words, resume
+from holdfast.conversations.adapters.gemini.hooks import AFTER, person_words
 from holdfast.conversations.adapters.gemini.settings import own_directory
 from holdfast.conversations.adapters.jsonl import ReadProblems, read_records, read_whole
 from holdfast.conversations.adapters.tools import signals_of
@@ -50,6 +50,7 @@ from holdfast.conversations.signals import (
     Measured,
     Prompted,
 )
+from holdfast.core.agent_programs import resume_command
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -234,7 +235,7 @@ class GeminiTranscriptBuilder:
             cwd=cwd,
             title=None if self._title is None else plain(self._title),
             model=self._model,
-            resume=resume(conversation),
+            resume=resume_command("gemini", conversation),
             signals=sorted(lines, key=lambda line: line.at),
             signs=signs,
             input_tokens=sums[0],

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Payload, Reply
 from holdfast.conversations.adapters.clean_text import cut_for_json, without_controls
 from holdfast.conversations.adapters.fields import get_conversation, get_flag, get_string, get_text, unknown_fields
 from holdfast.conversations.adapters.tools import (
@@ -26,6 +26,7 @@ from holdfast.conversations.adapters.tools import (
     writes,
 )
 from holdfast.conversations.signals import Active, AgentEnded, AnySignal, Called, Closed, Opened, Prompted, Replied
+from holdfast.core.agent_programs import AGENT_PROGRAMS, resume_command
 from holdfast.core.canonical import Json
 
 AGENT_TYPE: Final = "subagent"
@@ -93,8 +94,7 @@ AFTER: Final[Table] = {
 
 
 MAX_BANNER_LENGTH: Final = 8_000
-# Goose takes no answer to a prompt, but a reminder may reach the person outside of the terminal.
-_OCCASIONS: Final[dict[str, Occasion]] = {"SessionStart": "start", "UserPromptSubmit": "prompt"}
+_OCCASIONS: Final = AGENT_PROGRAMS["goose"].occasions
 # In addition to the events of the tool itself: only signs of activity.
 _EXTRA: Final = frozenset({"BeforeReadFile", "AfterFileEdit", "BeforeShellExecution", "AfterShellExecution"})
 _TOOL: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
@@ -107,10 +107,8 @@ _KNOWN: Final = frozenset(
 
 class Goose:
     name = "goose"
-    title = "Goose"
     room = 9_500
     notifies = False
-    asking = frozenset(_OCCASIONS)
 
     def parse(self, payload: Payload) -> HookEvent | None:
         conversation = get_conversation(payload, "session_id")
@@ -127,7 +125,7 @@ class Goose:
             cwd=get_text(payload, "working_dir", "cwd"),
             mark=f"{event}:{call[:200]}" if call else "",
             occasion=_OCCASIONS.get(event),
-            resume=resume(conversation),
+            resume=resume_command(self.name, conversation),
             rest=unknown_fields(payload, _KNOWN if known else ()),
         )
 
@@ -138,12 +136,6 @@ class Goose:
         if not banner or event != "SessionStart":
             return Reply()
         return Reply(msgspec.json.encode({"banner": cut_for_json(banner, MAX_BANNER_LENGTH)}).decode())
-
-
-def resume(conversation: str) -> str | None:
-    """The command that reopens a conversation. A person types it: nothing that a shell would take apart."""
-    is_safe = conversation.isascii() and conversation.replace("-", "").replace("_", "").isalnum()
-    return f"goose session --resume --session-id {conversation}" if is_safe and conversation[0] != "-" else None
 
 
 def _signals(event: str, payload: Payload) -> tuple[AnySignal, ...]:

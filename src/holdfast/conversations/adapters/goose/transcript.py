@@ -14,25 +14,21 @@ from typing import Final, NamedTuple, TypeAlias
 import apsw
 import msgspec
 
-from holdfast.conversations.adapters.clean_text import goal_of, plain
+from holdfast.conversations.adapters.clean_text import plain
 from holdfast.conversations.adapters.database import ACCESS_ERRORS, AgentDatabase
 from holdfast.conversations.adapters.fields import NULL, decode, decode_any, get_text
 from holdfast.conversations.adapters.files import list_files, note_read_error
-from holdfast.conversations.adapters.goose.hooks import AFTER, AGENT_TYPE, resume
+from holdfast.conversations.adapters.goose.hooks import AFTER, AGENT_TYPE
 from holdfast.conversations.adapters.goose.settings import data
 from holdfast.conversations.adapters.jsonl import ReadProblems, read_records
 from holdfast.conversations.adapters.tools import signals_of
 from holdfast.conversations.adapters.transcript import (
-    MAX_PROMPT_LENGTH,
-    SUBAGENT_SIGNALS,
-    Marks,
-    TimedSignal,
+    PartTranscriptBuilder,
     Transcript,
     TranscriptSource,
-    mark_signals,
     merge_subagent,
 )
-from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, AnySignal, Compacted, Prompted
+from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, Compacted
 from holdfast.core.decode import decodable
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -102,64 +98,46 @@ def _millis(stamp: object) -> int:
     return stamp * 1000 if stamp < _SECONDS_END else stamp
 
 
-class GooseTranscriptBuilder:
+class GooseTranscriptBuilder(PartTranscriptBuilder):
     def __init__(self, conversation: str, *, agent: str | None = None, has_subagents: bool = False) -> None:
-        self.transcript = Transcript(
-            agent="goose", conversation=conversation, began=0, ended=0, resume=resume(conversation)
-        )
-        self._agent = agent
+        super().__init__("goose", conversation, agent)
         # Whether the subagents have conversations of their own: then their calls add nothing.
         self._has_subagents = has_subagents
         self._task: str | None = None
         self._answer: str | None = None
         self._calls: dict[str, tuple[str, msgspec.Raw]] = {}
-        self._marks = Marks()
-        self._wants_prompt = True
 
     def add(self, at: int, role: str | None, mark: str, content: bytes | msgspec.Raw, about: bytes = b"") -> bool:
         """Add a message; returns false if it cannot be understood."""
         parts = decode(PARTS, content)
         if parts is None or not at:
             return False
-        self.transcript.signs.append(at)
-        self.transcript.messages += 1
+        self.add_message(at, is_sign=True)
         visibility = decode(SEEN, about) if about else None
         text = "\n".join(part.text for part in parts if part.type == "text" and part.text)
         for place, part in enumerate(parts):
             self._add_part(at, part, f"{mark}.{place}")
         if role == "assistant":
             self._answer = text or self._answer
-        elif self._agent is not None:
+        elif self.agent is not None:
             self._task = self._task or text or None
         elif role == "user" and text.strip() and (visibility is None or visibility.person is not False):
-            # Only the first prompt that states a goal is kept.
-            prompt = plain(text, MAX_PROMPT_LENGTH) if self._wants_prompt else ""
-            self._wants_prompt = self._wants_prompt and goal_of(prompt) is None
-            self._emit(at, Prompted(text=prompt), mark)
+            self.emit_prompt(at, text, mark)
         return True
 
     def add_compaction(self, at: int, mark: str) -> None:
-        if at:
-            self._emit(at, Compacted(), mark)
+        self.emit(at, Compacted(), mark)
 
     def finish(self) -> Transcript | None:
-        """The transcript; None when it has no messages."""
-        transcript = self.transcript
-        if not transcript.signs:
-            return None
-        transcript.signs.sort()
-        if self._agent is not None:
-            self._emit_subagent(self._agent, transcript.signs[0], transcript.signs[-1])
-        transcript.signals.sort(key=lambda line: line.at)
-        transcript.began = transcript.signs[0]
-        transcript.ended = max([transcript.signs[-1], *(line.at for line in transcript.signals[-1:])])
-        return transcript
+        if self.agent is not None and self.transcript.signs:
+            self._emit_subagent(self.agent, min(self.transcript.signs), max(self.transcript.signs))
+        return super().finish()
 
     def _emit_subagent(self, agent: str, began: int, ended: int) -> None:
         task = plain(self._task) if self._task else None
         summary = plain(self._answer) if self._answer else None
-        self._emit(began, AgentBegan(agent=agent, type=AGENT_TYPE, task=task), "began")
-        self._emit(ended, AgentEnded(agent=agent, type=AGENT_TYPE, task=task, summary=summary), f"ended.{ended}")
+        self.emit(began, AgentBegan(agent=agent, type=AGENT_TYPE, task=task), "began")
+        self.emit(ended, AgentEnded(agent=agent, type=AGENT_TYPE, task=task, summary=summary), f"ended.{ended}")
 
     def _add_part(self, at: int, part: GoosePart, mark: str) -> None:
         if part.id is None:
@@ -171,19 +149,11 @@ class GooseTranscriptBuilder:
             if tool not in AFTER:
                 return
             signals = signals_of(
-                tool, decode_any(arguments), decode_any(part.result.value), agent=self._agent, call=part.id,
+                tool, decode_any(arguments), decode_any(part.result.value), agent=self.agent, call=part.id,
                 failed=_failure(part.result), table=AFTER,
             )  # fmt: skip
             ignored = (Active, AgentEnded) if self._has_subagents else (Active,)
-            for signal, own in mark_signals((signal for signal in signals if type(signal) not in ignored), mark):
-                self._emit(at, signal, own)
-
-    def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
-        if self._agent is not None and not isinstance(signal, SUBAGENT_SIGNALS):
-            return
-        if self._agent is not None:
-            mark = f"{self._agent}.{mark}"
-        self.transcript.signals.append(TimedSignal(at, signal, self._marks.unique(mark)))
+            self.emit_all(at, (signal for signal in signals if type(signal) not in ignored), mark)
 
 
 def _failure(outcome: GooseToolResult) -> str | None:
@@ -378,10 +348,8 @@ def _add_usage(database: GooseDatabase, session: GooseRow, builder: GooseTranscr
         cached = from_cache + to_cache
         input_tokens = row.number("input_tokens") or 0
         # Some providers include cached tokens in the input, some do not.
-        transcript.input_tokens += input_tokens - cached if input_tokens >= cached else input_tokens
-        transcript.output_tokens += row.number("output_tokens") or 0
-        transcript.cache_read_tokens += from_cache
-        transcript.cache_write_tokens += to_cache
+        fresh = input_tokens - cached if input_tokens >= cached else input_tokens
+        builder.add_tokens(fresh, row.number("output_tokens") or 0, from_cache, to_cache)
         transcript.model = row.text("model") or transcript.model
         cost += row.amount("cost") or 0.0
         if row.number("is_compaction"):

@@ -6,10 +6,9 @@ To-do lists have an event of their own, so that the tool behind them is only a s
 from __future__ import annotations
 
 import re
-from shlex import quote
 from typing import Final
 
-from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Payload, Reply
 from holdfast.conversations.adapters.clean_text import reply_json
 from holdfast.conversations.adapters.errors import classify
 from holdfast.conversations.adapters.fields import (
@@ -52,6 +51,7 @@ from holdfast.conversations.signals import (
     Replied,
     Waits,
 )
+from holdfast.core.agent_programs import AGENT_PROGRAMS, resume_command
 from holdfast.core.canonical import Json
 
 
@@ -89,12 +89,7 @@ def outcome(tool: str, metadata: Json, output: Json) -> Json:
     return result
 
 
-_OCCASIONS: Final[dict[str, Occasion]] = {
-    "session.created": "start",
-    "session.resumed": "start",
-    "chat.message": "prompt",
-    "session.compacting": "compact",
-}
+_OCCASIONS: Final = AGENT_PROGRAMS["opencode"].occasions
 _BASE: Final = frozenset({"hook_event_name", "session_id", "agent_id", "cwd", "event_id", "at"})
 _TOOL: Final = frozenset({"tool", "call_id", "args", "title", "metadata", "output", "error", "took_ms"})
 _ASKED: Final = frozenset(
@@ -143,10 +138,8 @@ _SUBAGENT: Final = re.compile(r"\s*\(@[^()]{1,100} subagent\)\s*\Z")
 
 class Opencode:
     name = "opencode"
-    title = "opencode"
     room = 9_500
     notifies = False
-    asking = frozenset(_OCCASIONS)
 
     def parse(self, payload: Payload) -> HookEvent | None:
         conversation = get_conversation(payload, "session_id")
@@ -157,7 +150,8 @@ class Opencode:
         if known is None:
             return HookEvent(
                 agent=self.name, conversation=conversation, event=event, cwd=get_text(payload, "cwd"),
-                resume=resume(conversation), rest=unknown_fields(payload, frozenset({"session_id", "cwd"})),
+                resume=resume_command(self.name, conversation),
+                rest=unknown_fields(payload, frozenset({"session_id", "cwd"})),
             )  # fmt: skip
         agent = get_text(payload, "agent_id")
         return HookEvent(
@@ -169,13 +163,13 @@ class Opencode:
             mark=_mark(event, payload),
             # A subagent's own beginning and prompts are not answered.
             occasion=None if agent else _OCCASIONS.get(event),
-            resume=resume(conversation),
+            resume=resume_command(self.name, conversation),
             rest=unknown_fields(payload, _BASE | known),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
         """What the plugin reads: context for the agent, a sentence for the person, or why the prompt is blocked."""
-        if event not in self.asking:
+        if event not in _OCCASIONS:
             return Reply()
         return Reply(
             reply_json(
@@ -186,11 +180,6 @@ class Opencode:
                 }
             )
         )
-
-
-def resume(conversation: str) -> str | None:
-    """The command that reopens a conversation; none where its id could be taken for an option."""
-    return None if conversation.startswith("-") else f"opencode --session {quote(conversation)}"
 
 
 def own_title(title: str | None) -> str | None:

@@ -22,23 +22,18 @@ from holdfast.conversations.adapters.errors import classify
 from holdfast.conversations.adapters.fields import NULL, decode, decode_any, parse_millis
 from holdfast.conversations.adapters.files import list_names, note_read_error, stamp
 from holdfast.conversations.adapters.jsonl import ReadProblems, read_whole
-from holdfast.conversations.adapters.opencode.hooks import AFTER, error_of, outcome, own_title, resume, task_of
+from holdfast.conversations.adapters.opencode.hooks import AFTER, error_of, outcome, own_title, task_of
 from holdfast.conversations.adapters.tools import signals_of, status_of
 from holdfast.conversations.adapters.transcript import (
-    MAX_PROMPT_LENGTH,
-    TimedSignal,
     Transcript,
+    TranscriptBuilder,
     TranscriptSource,
-    mark_signals,
 )
 from holdfast.conversations.signals import (
     AgentBegan,
     AgentEnded,
-    AnySignal,
     Compacted,
-    Measured,
     Planned,
-    Prompted,
     Todo,
 )
 from holdfast.core.decode import decodable
@@ -211,12 +206,12 @@ def _read_database(path: str, problems: ReadProblems, only: str | None) -> Itera
             except (apsw.Error, UnicodeDecodeError) as error:
                 if isinstance(error, ACCESS_ERRORS):
                     note_read_error(path, error)
-                builder.problems.append(f"cannot be read to its end ({error})")
+                builder.transcript.problems.append(f"cannot be read to its end ({error})")
             transcript = builder.finish()
             if transcript is not None:
                 yield transcript
             else:
-                for sentence in builder.problems:
+                for sentence in builder.transcript.problems:
                     problems.add(f"in {conversation.id[:60]}, {sentence}")
 
 
@@ -263,13 +258,13 @@ def _messages(
         "SELECT id, message_id, CAST(data AS BLOB) FROM part WHERE session_id = ? AND length(data) < ? ORDER BY id"
     )
     for own, message, data in database.execute(query, (name, _MAX_SIZE)):
-        part = _decode(PARTS, data, f"part {own}", builder.problems)
+        part = _decode(PARTS, data, f"part {own}", builder.transcript.problems)
         if part is not None:
             part.id = str(own)
             parts.setdefault(str(message), []).append(part)
     query = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"
     for own, data in database.execute(query, (name,)):
-        decoded = _decode(MESSAGES, data, f"message {own}", builder.problems)
+        decoded = _decode(MESSAGES, data, f"message {own}", builder.transcript.problems)
         if decoded is not None:
             decoded.id = str(own)
             yield decoded, parts.get(decoded.id, [])
@@ -288,7 +283,7 @@ def _read_files(path: str) -> Iterator[Transcript]:
         return
     root.id = name
     builder = OpencodeTranscriptBuilder(root)
-    builder.problems = problems
+    builder.transcript.problems = problems
     for message, parts in _message_files(storage, name, problems):
         builder.add(message, parts)
     todos = _load(_TODOS, os.path.join(storage, "todo", f"{name}.json"), []) or []
@@ -356,36 +351,26 @@ def _text(value: object) -> str | None:
 # ── one conversation ──
 
 
-class OpencodeTranscriptBuilder:
+class OpencodeTranscriptBuilder(TranscriptBuilder):
     def __init__(self, conversation: OpencodeSession) -> None:
-        self.problems: list[str] = []
-        self._conversation = conversation
-        self._signals: list[TimedSignal] = []
-        self._signs: list[int] = []
-        self._seen: set[str] = set()
-        self._model: str | None = None
-        self._context: tuple[int, int, str] | None = None
-        self._used = [0, 0, 0, 0]
-        self._cost = 0.0
-        self._messages = 0
-        self._prompts = 0
+        super().__init__("opencode", conversation.id)
+        self.transcript.cwd = conversation.directory
+        self.transcript.title = own_title(conversation.title)
+        self.transcript.parent = conversation.parent
 
     def add(self, message: OpencodeMessage, parts: list[OpencodePart], agent: str | None = None) -> int:
         """Add a message and its parts; returns its time. `agent` is the subagent that it belongs to."""
         at = parse_millis(message.time.created if message.time else None)
-        if at is None or message.id in self._seen:
+        if at is None or not self.is_new(message.id):
             return at or 0
-        self._seen.add(message.id)
-        self._messages += 1
-        if agent is None:
-            self._signs.append(at)
+        self.add_message(at, is_sign=agent is None)
         if message.role == "assistant":
             self._add_answer(message, at, agent)
         elif agent is None and message.role == "user":
             self._add_prompt(message, parts, at)
         for part in parts:
             if part.type == "compaction" and agent is None:
-                self._emit(at, Compacted(), part.id)
+                self.emit(at, Compacted(), part.id)
             elif part.type == "tool" and part.state is not None and part.state.status in ("completed", "error"):
                 self._add_call(part, part.state, at, agent)
         return at
@@ -400,7 +385,7 @@ class OpencodeTranscriptBuilder:
         if not began:
             return
         kind, task = child.agent or "general", task_of(child.title)
-        self._emit(began, AgentBegan(agent=child.id, type=kind, task=task), f"{child.id}.began")
+        self.emit(began, AgentBegan(agent=child.id, type=kind, task=task), f"{child.id}.began")
         last, parts = messages[-1] if messages else (OpencodeMessage(), [])
         ended = parse_millis(last.time.completed if last.time else None)
         if ended is None or last.finish == "tool-calls":
@@ -409,7 +394,7 @@ class OpencodeTranscriptBuilder:
         used = last.tokens or OpencodeTokens()
         error_kind, error_message = _error(last.error)
         failed = error_message or error_kind
-        self._emit(
+        self.emit(
             max(ended, began),
             AgentEnded(
                 agent=child.id, type=kind, task=task, failed=failed,
@@ -422,34 +407,29 @@ class OpencodeTranscriptBuilder:
     def add_todos(self, at: int, todos: list[tuple[str, str]]) -> None:
         """Add the list as it is at the end; opencode does not keep what it was before."""
         planned = tuple(Todo(plain(text), status_of(status) or "pending") for text, status in todos)
-        self._emit(at, Planned(todos=planned), f"todo.{at}")
+        self.emit(at, Planned(todos=planned), f"todo.{at}")
 
     def _add_prompt(self, message: OpencodeMessage, parts: list[OpencodePart], at: int) -> None:
         own = [part.text for part in parts if part.type == "text" and part.text and not part.synthetic]
-        if not own:
-            return
-        # The first prompt says what a conversation is about; the rest is between a person and an agent.
-        text = plain("\n".join(own), MAX_PROMPT_LENGTH) if self._prompts == 0 else ""
-        self._prompts += 1
-        self._emit(at, Prompted(text=text), message.id)
+        if own:
+            self.emit_prompt(at, "\n".join(own), message.id)
 
     def _add_answer(self, message: OpencodeMessage, at: int, agent: str | None) -> None:
         if agent is None and message.model:
-            self._model = f"{message.provider}/{message.model}" if message.provider else message.model
-        self._cost += message.cost or 0.0
+            self.transcript.model = f"{message.provider}/{message.model}" if message.provider else message.model
+        self.transcript.cost_usd = (self.transcript.cost_usd or 0.0) + (message.cost or 0.0) or None
         used = message.tokens
         if used is not None:
-            self._used[0] += int(used.input or 0)
-            self._used[1] += int((used.output or 0) + (used.reasoning or 0))
-            if used.cache:
-                self._used[2] += int(used.cache.read or 0)
-                self._used[3] += int(used.cache.write or 0)
-            context = int(used.input or 0) + used.cached + int(used.output or 0)
-            if agent is None and context:
-                self._context = (at, context, message.id)
+            cache = used.cache or OpencodeCache()
+            self.add_tokens(
+                int(used.input or 0), int((used.output or 0) + (used.reasoning or 0)), int(cache.read or 0),
+                int(cache.write or 0),
+            )  # fmt: skip
+            if agent is None:
+                self.measure(at, int(used.input or 0) + used.cached + int(used.output or 0), message.id)
         kind, error_message = _error(message.error)
         if agent is None and (kind or error_message) and kind != "MessageAbortedError":
-            self._emit(at, classify(kind, error_message), message.id)
+            self.emit(at, classify(kind, error_message), message.id)
 
     def _add_call(self, part: OpencodePart, state: OpencodeState, at: int, agent: str | None) -> None:
         tool = part.tool or ""
@@ -464,40 +444,7 @@ class OpencodeTranscriptBuilder:
             call=part.call, took_ms=took, table=AFTER,
             failed=(error if type(error) is str else "it failed") if state.status == "error" else None,
         )  # fmt: skip
-        for signal, own in mark_signals(signals, part.id):
-            self._emit(parse_millis(ended) or at, signal, own)
-
-    def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
-        self._signals.append(TimedSignal(at, signal, mark))
-
-    def finish(self) -> Transcript | None:
-        """The transcript; None when it has no messages."""
-        if not self._signs:
-            return None
-        if self._context is not None:
-            at, tokens, mark = self._context
-            self._emit(at, Measured(tokens=tokens), f"{mark}.context")
-        self._signals.sort(key=lambda line: line.at)
-        return Transcript(
-            agent="opencode",
-            conversation=self._conversation.id,
-            began=min(self._signs),
-            ended=max([*self._signs, *(line.at for line in self._signals[-1:])]),
-            cwd=self._conversation.directory,
-            title=own_title(self._conversation.title),
-            model=self._model,
-            resume=resume(self._conversation.id),
-            parent=self._conversation.parent,
-            signals=self._signals,
-            signs=sorted(self._signs),
-            input_tokens=self._used[0],
-            output_tokens=self._used[1],
-            cache_read_tokens=self._used[2],
-            cache_write_tokens=self._used[3],
-            messages=self._messages,
-            cost_usd=self._cost or None,
-            problems=self.problems,
-        )
+        self.emit_all(parse_millis(ended) or at, signals, part.id)
 
 
 def _error(raw: msgspec.Raw) -> tuple[str | None, str | None]:

@@ -88,7 +88,7 @@ class ContractFinding(NamedTuple):
     advice: str | None
 
 
-def examine(root: str) -> list[ContractFinding]:
+def check_directory(root: str) -> list[ContractFinding]:
     """Everything that `restore` would repair, or could not. Changes nothing."""
     with layout.error_context("read", file=root):
         if not layout.root_exists(root):

@@ -158,7 +158,7 @@ def _write(fd: int, data: bytes, path: str) -> None:
     if written != len(data):
         # The rest must not follow: another program may have appended since. The next writer ends the line.
         raise Failed(
-            f"cannot write {display_path(path)}: only part of a line fitted",
+            f"cannot write {display_path(path)}: only part of a line was written",
             hint="Free some space and run the command again; the line is added again.",
             operation="write",
             file=path,

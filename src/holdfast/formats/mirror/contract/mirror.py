@@ -89,7 +89,7 @@ class ContractLayout(MirrorLayout):
         listed = _entries(data).keys()  # raises if it is not a registry
         present = {feature.id for feature in layout.features(home)}
         if present - listed and listed - present:
-            raise Invalid("an entry was given the name of a feature that is not there", operation="read")
+            raise Invalid("an entry was renamed to a feature that does not exist", operation="read")
         documents: list[tuple[str, Json]] = []
         for feature in layout.features(home):
             document = _read_if_readable(feature)

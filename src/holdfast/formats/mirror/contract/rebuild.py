@@ -60,7 +60,7 @@ def rebuild_from_history(feature_id: str, lines: Lines, hints: Mapping) -> FromH
         return _inferred(feature_id, dated, dated[0].at, dated[-1].at, source)
     started = _time_of(hints.get("started_at")) or parse_time(f"{feature_id[-_DAY:]}T00:00:00Z")
     last = max(started, _time_of(hints.get("last_active")) or started)
-    source = "without its history, which is empty: only when it began is known"
+    source = "without its history, which is empty: only the start is known"
     return _inferred(feature_id, [], started, last, source)
 
 

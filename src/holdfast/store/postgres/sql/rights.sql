@@ -1,4 +1,5 @@
--- Who may do what. Run at every `holdfast store init`: everything here may be there already.
+-- Who may do what. Run at every `holdfast store init`: everything here may be there already. What is in braces are the
+-- columns that listings show (schema.py).
 -- A person is a login role. What is theirs or shared with them they see; nothing else, whatever they ask.
 
 DO $$
@@ -88,9 +89,7 @@ END $$;
 CREATE OR REPLACE FUNCTION holdfast.append(
     its_session bigint, its_writer text, its_seq bigint, its_clock bigint, its_at bigint, its_v integer, its_type text,
     its_actor text, its_key text, its_seen bytea, its_body bytea, its_prev bytea, its_hash bytea, its_data bytea,
-    its_salt bytea, new_version bigint, new_updated_at bigint, new_ended_at bigint, new_goal text, new_status text,
-    new_progress double precision, new_name text, new_device text, new_working_ms bigint, new_archived integer,
-    new_deleted integer, its_words text[], here bigint
+    its_salt bytea, new_version bigint, {parameters}, its_words text[], here bigint
 ) RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO holdfast.events
@@ -101,10 +100,7 @@ BEGIN
         INSERT INTO holdfast.words (session, word)
         SELECT its_session, given.word FROM unnest(its_words) AS given (word) ON CONFLICT DO NOTHING;
     END IF;
-    UPDATE holdfast.sessions SET version = new_version, updated_at = new_updated_at, ended_at = new_ended_at,
-        goal = new_goal, status = new_status, progress = new_progress, name = new_name, device = new_device,
-        working_ms = new_working_ms, archived = new_archived, deleted = new_deleted,
-        latest = currval('holdfast.places')
+    UPDATE holdfast.sessions SET version = new_version, {assignments}, latest = currval('holdfast.places')
     WHERE ref = its_session;
     UPDATE holdfast.installations SET clock = greatest(clock, its_clock), at = its_at WHERE ref = here;
 END $$;
@@ -213,8 +209,7 @@ CREATE OR REPLACE TRIGGER leave_the_owner BEFORE UPDATE ON holdfast.sessions FOR
 GRANT SELECT ON holdfast.mine, holdfast.my_vaults, holdfast.teammates, holdfast.facts TO holdfast_member;
 GRANT SELECT, USAGE ON SEQUENCE holdfast.places, holdfast.stamps TO holdfast_member;
 GRANT SELECT, INSERT (vault, id) ON holdfast.sessions TO holdfast_member;
-GRANT UPDATE (everyone, version, latest, anew, project, created_at, updated_at, ended_at, goal, status, progress, name, device,
-    working_ms, archived, deleted) ON holdfast.sessions TO holdfast_member;
+GRANT UPDATE (everyone, version, latest, anew, {columns}) ON holdfast.sessions TO holdfast_member;
 GRANT SELECT, INSERT (session, vault, person, writes), UPDATE (writes), DELETE ON holdfast.shares TO holdfast_member;
 GRANT SELECT, DELETE, UPDATE (double, data, salt),
     INSERT (session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)
