@@ -36,8 +36,12 @@ SHARED_CLASS_NAMES: Final = {
     "Conflict": "the error is documented and part of the library, the model names a published schema",
 }
 
-# Messages that stay: written into session files, recognised by an import, and SQL. "Not found" is plain English.
-ALLOWED_MESSAGES: Final = ("not said", "interrupted: its process was found gone", "WITH gone AS ")
+# Messages that stay: written into session files, recognised by an import, part of a published schema, and SQL. "Not
+# found" is plain English.
+ALLOWED_MESSAGES: Final = (
+    *("not said", "interrupted: its process was found gone", "WITH gone AS "),
+    *("A session at a glance.", "Stands beside the session files", "The session's file, beside the index."),
+)
 BANNED_IN_TEXTS: Final = BANNED - {"found"}
 
 # Keys of answers that pages read.

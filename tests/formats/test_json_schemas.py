@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
-from holdfast.formats import published_schemas, schema, timestamps
+from holdfast.formats import published_schemas, quick_check, schema, timestamps
 from holdfast.formats.document_paths import format_place
 from tests.formats.timer_documents import COMPLEX, INITIAL, TIMED_OUT, TYPICAL
 
@@ -250,6 +253,36 @@ DOCUMENTS: dict[str, Any] = {
         "decisions_made": [{"decision": "d", "rationale": "r", "timestamp": "2026-01-05T08:00:00Z"}],
         "context_usage": {"estimated_tokens": 1, "percentage": 1, "last_compression": None}, "errors": [],
     },
+    "timer": TYPICAL,
+    "craft": {
+        "schema_version": "1.0.0", "session_id": "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11",
+        "created_at": "2026-01-05T08:00:00.000Z", "updated_at": "2026-01-05T09:00:00.000Z", "device": "d",
+        "project": "/p", "goal": "Do it.", "mode": "default", "status": "in_progress", "progress": 0.5,
+        "agents": [{
+            "id": "a", "type": "code", "status": "error", "started_at": None,
+            "completed_at": "2026-01-05T09:00:00.000Z",
+            "duration_seconds": 5, "progress": 1, "result": None, "blocking_on": None, "output_summary": None,
+            "error": {"category": "logical", "message": "m", "retry_count": 0, "last_retry_at": None},
+            "artifacts": {"files_created": ["f"], "files_modified": [], "files_deleted": []},
+        }],
+        "completed_work": ["t"], "pending_tasks": [],
+        "decisions_made": [{"timestamp": "2026-01-05T08:00:00.000Z", "context": "", "options": ["x"], "chosen": "x"}],
+        "files_modified": [{
+            "path": "f", "action": "created", "agent_id": "a", "timestamp": "2026-01-05T08:00:00.000Z",
+            "lines_added": 1, "lines_removed": None, "hash_before": None, "hash_after": "a" * 64,
+        }],
+        "context_usage": {"estimated_tokens": 1, "compression_count": 0, "by_agent": {"a": 1}},
+        "teleportation": {
+            "enabled": True, "devices": ["d"], "storage_backend": "s3", "encrypted": True, "sync_status": None,
+            "shared_with": ["a@b.c"],
+        },
+        "metadata": {"git_branch": None, "git_commit": "a" * 40, "craft_version": "1.0.0", "tags": ["x"]},
+    },
+    "craft-index": {"schema_version": "1.0.0", "sessions": [{
+        "session_id": "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11", "goal": "g", "status": "paused", "progress": 1,
+        "created_at": "2026-01-05T08:00:00.000Z", "updated_at": "2026-01-05T09:00:00.000Z", "device": "d",
+        "file": "x.json",
+    }]},
 }  # fmt: skip
 
 
@@ -265,6 +298,46 @@ def test_judge_agrees_about_the_published_schemas(kind: str, data: st.DataObject
     value = data.draw(mutated(DOCUMENTS[kind]))
     rules = json.loads(schema.schema_text(kind))
     assert (schema.problems_by_schema(value, kind) == []) is judged(value, rules)
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+@given(data=st.data())
+@settings(max_examples=200)
+def test_quick_check_and_schema_give_the_same_verdict(kind: str, data: st.DataObject) -> None:
+    """The type made from a schema accepts a document exactly when the schema has no problem with it."""
+    value = data.draw(mutated(DOCUMENTS[kind]))
+    accepted = quick_check.decoded(msgspec.json.encode(value), kind) is not None
+    assert accepted is (schema.problems_by_schema(value, kind) == [])
+
+
+# ── what is published ────────────────────────────────────────────────────────────────────────────────────
+
+# The first digits of the SHA-256 of each schema as it was published, in draft-07 and in 2020-12.
+PUBLISHED = {
+    "orchestrator": ("87f50baaa87b8e56", "ed0ca4d098e280be"),
+    "timer": ("c403fd50554c92e0", "bc67e5d0d94c8216"),
+    "contract": ("b22d70b2f98049dd", "7c2a11995f7a9b4e"),
+    "craft": ("e645a257c60450ad", "f3f3dbd20738597a"),
+    "contract-state": ("06b09f1a3d3e6c7f", "c09c21934995deee"),
+    "contract-plan": ("32da39941730ebd0", "7fc7c9f7fdcc955c"),
+    "contract-registry": ("6242f5f96d9b5125", "d11ff67f8fc920b2"),
+    "contract-history": ("2d2942ae9c1ae70c", "dec853cc8184adfa"),
+    "craft-index": ("c1abd0276864d993", "764d8a15b3373814"),
+}
+
+
+@pytest.mark.parametrize("name", published_schemas.NAMES)
+def test_schema_is_the_published_one_to_the_byte(name: str) -> None:
+    """Programs validate with these schemas, so a table or file that changes one of them is noticed."""
+    texts = [published_schemas.schema_of(name, draft) for draft in published_schemas.DRAFTS]
+    assert tuple(hashlib.sha256(text).hexdigest()[:16] for text in texts) == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith(("craft", "contract"))])
+def test_schema_from_a_table_equals_the_published_file(kind: str) -> None:
+    """A difference from the published schema is shown line by line."""
+    published = Path(__file__).parent / "published" / f"{kind}.json"
+    assert schema.schema_text(kind).decode().splitlines() == published.read_text("utf-8").splitlines()
 
 
 # ── draft-07 ─────────────────────────────────────────────────────────────────────────────────────────────

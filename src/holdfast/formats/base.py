@@ -29,6 +29,10 @@ Place: TypeAlias = tuple[str | int, ...]
 Document: TypeAlias = dict[str, Json]
 
 
+# Suffix of the key that keeps a value which a format cannot use, or entries of a list as they were written.
+KEPT_SUFFIX: Final = "_as_found"
+
+
 class Problem(NamedTuple):
     """What is wrong with a document, and where."""
 

@@ -1,8 +1,8 @@
 """Check documents against their JSON Schemas and report every problem in plain words, with its place.
 
-The schemas in `schemas/` use the part of JSON Schema 2020-12 that our formats need. Any other keyword is an error
-when the schema is loaded, so no rule is silently ignored. In one point this is stricter than the standard: an integer
-must be written as one, so 60.0 is not an integer.
+A schema follows from a format's table, or is a file in `schemas/`. They use the part of JSON Schema 2020-12 that our
+formats need. Any other keyword is an error when the schema is loaded, so no rule is silently ignored. In one point
+this is stricter than the standard: an integer must be written as one, so 60.0 is not an integer.
 """
 
 from __future__ import annotations
@@ -19,12 +19,17 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.formats.base import Place, Problem
+from holdfast.formats.text.json import render_json
 from holdfast.formats.timestamps import is_time, is_utc
 
 MAX_PROBLEMS: Final = 1_000
 # The comment that marks a pattern of mere spelling: other spellings have a clear meaning, too.
 _SPELLING: Final = "Other spellings are imported, too."
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "schemas")
+# The schemas that follow from tables; the others are files.
+_IN_TABLES: Final = frozenset(
+    {"contract-state", "contract-plan", "contract-registry", "contract-history", "craft", "craft-index"}
+)
 _NAME: Final = re.compile(r"[a-z]+(?:-[a-z]+)*\Z")
 _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
 
@@ -35,9 +40,13 @@ Rules: TypeAlias = Mapping[str, Json]
 
 
 def schema_text(name: str) -> bytes:
-    """The published text of a schema."""
+    """The published text of a schema: from the format's table, or as a file."""
     if not _NAME.match(name):
         raise Invalid(f"there is no schema {shorten(name, 40)!a}")
+    if name in _IN_TABLES:
+        from holdfast.formats.table import document_schema, table_of
+
+        return render_json(document_schema(table_of(name)))
     try:
         with open(os.path.join(_FOLDER, f"{name}.json"), "rb") as file:
             return file.read()
@@ -45,9 +54,13 @@ def schema_text(name: str) -> bytes:
         raise Invalid(f"there is no schema {name}") from None
 
 
+def load_schema(name: str) -> dict[str, Json]:
+    return _object(json.loads(schema_text(name)))
+
+
 @cache
 def _schema(name: str, spelling: bool) -> Checker:
-    return Checker(json.loads(schema_text(name)), spelling=spelling)
+    return Checker(load_schema(name), spelling=spelling)
 
 
 def problems_by_schema(value: Json, name: str, *, spelling: bool = True) -> list[Problem]:
@@ -65,7 +78,7 @@ _TYPES: Final = {
     "null": "null", "array": "a list", "object": "an object",
 }  # fmt: skip
 
-_FORMATS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
+FORMATS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
     "date-time": (
         lambda text: _RFC3339.match(text) is not None and is_time(text),
         "must be a time with a zone such as 2026-11-15T09:30:00Z",
@@ -171,6 +184,11 @@ def _listed(words: list[str]) -> str:
 # ── checking ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def in_python(pattern: str) -> str:
+    """A pattern of JSON Schema, where `$` is the very end."""
+    return re.sub(r"(\\.|\[(?:\\.|[^\]\\])*\])|\$", lambda m: m[1] or r"\Z", pattern, flags=re.DOTALL)
+
+
 class SchemaProblem(NamedTuple):
     """A problem relative to the value it was found in."""
 
@@ -213,14 +231,13 @@ class Checker:
             self._pattern(_text(schema["pattern"]))
         if "$ref" in schema:
             self._referred(_text(schema["$ref"]))
-        assert schema.get("format", "date-time") in _FORMATS
+        assert schema.get("format", "date-time") in FORMATS
 
     def _pattern(self, written: str) -> re.Pattern[str]:
         compiled = self._patterns.get(written)
         if compiled is None:
-            # As in JSON Schema: `$` is the very end, `\d` the ten digits.
-            strict = re.sub(r"(\\.|\[(?:\\.|[^\]\\])*\])|\$", lambda m: m[1] or r"\Z", written, flags=re.DOTALL)
-            compiled = self._patterns[written] = re.compile(strict, re.ASCII)
+            # As in JSON Schema, `\d` is one of the ten digits.
+            compiled = self._patterns[written] = re.compile(in_python(written), re.ASCII)
         return compiled
 
     def _referred(self, reference: str) -> Json:
@@ -317,7 +334,7 @@ class Checker:
                 place, f"{_expected_form(rules)}, is {_shown(value)}" if value.strip() else "must not be blank"
             )
         elif "format" in rules:
-            holds, words = _FORMATS[_text(rules["format"])]
+            holds, words = FORMATS[_text(rules["format"])]
             if not holds(value):
                 yield SchemaProblem(place, f"{words}, is {_shown(value)}")
 

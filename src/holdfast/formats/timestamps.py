@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.times import EARLIEST, LATEST, SECOND, format_time, parse_time
 from holdfast.formats.base import ImportContext
@@ -13,7 +14,7 @@ from holdfast.formats.base import ImportContext
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _NAIVE: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?\Z", re.ASCII)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
-_UTC: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z\Z", re.ASCII)
+_UTC: Final = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d{1,9})?Z\Z", re.ASCII)
 
 
 class Moment(NamedTuple):
@@ -25,7 +26,18 @@ class Moment(NamedTuple):
 
 def is_utc(written: str) -> bool:
     """Is this a valid time in UTC, spelled with `T` and `Z`?"""
-    return _UTC.match(written) is not None and is_time(written)
+    if _UTC.match(written) is None:
+        return False
+    try:
+        datetime.fromisoformat(written)
+    except ValueError:
+        return is_time(written)  # a leap second is one
+    return True
+
+
+def utc_ms(written: Json) -> int | None:
+    """The milliseconds of such a time; None for anything else."""
+    return parse_time(written) if isinstance(written, str) and is_utc(written) else None
 
 
 def is_time(written: str) -> bool:

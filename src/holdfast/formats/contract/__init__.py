@@ -55,7 +55,7 @@ class ContractFormat(Format):
         return STATE if fields.is_feature_id(as_text(value.get("feature_id")) or "") else None
 
     def problems(self, value: Json, kind: str) -> list[Problem]:
-        from holdfast.formats.contract.rules import problems
+        from holdfast.formats.table import problems
 
         return problems(value, kind)
 
@@ -66,7 +66,7 @@ class ContractFormat(Format):
         return problems_together(document)
 
     def is_sound(self, raw: bytes, kind: str) -> bool:
-        from holdfast.formats.contract.quick_check import is_sound
+        from holdfast.formats.table import is_sound
 
         return is_sound(raw, kind)
 

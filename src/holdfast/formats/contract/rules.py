@@ -1,4 +1,4 @@
-"""Strict rules for each file of the contract and for the files of one feature together."""
+"""Rules of the contract that concern several fields of a file, or the files of one feature together."""
 
 from __future__ import annotations
 
@@ -12,19 +12,9 @@ from holdfast.core.text import shorten
 from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, Place, Problem
 from holdfast.formats.contract import fields
-from holdfast.formats.contract.fields import HISTORY, PLAN, REGISTRY, STATE, as_list, as_object, as_text
-from holdfast.formats.schema import problems_by_schema
+from holdfast.formats.contract.fields import as_list, as_object, as_text
 
 _MAX_LISTED: Final = 1_000  # lines out of order that are listed
-
-
-def problems(value: Json, kind: str) -> list[Problem]:
-    """Everything wrong with one file or one history line."""
-    listed = problems_by_schema(value, kind)
-    if isinstance(value, dict):
-        rules = {STATE: _state, PLAN: _plan, REGISTRY: _registry, HISTORY: _line}[kind]
-        listed.extend(rules(value))
-    return listed
 
 
 def problems_together(document: Document) -> list[Problem]:
@@ -35,7 +25,7 @@ def problems_together(document: Document) -> list[Problem]:
 # ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _state(state: Document) -> Iterator[Problem]:
+def state(state: Document) -> Iterator[Problem]:
     if "version" not in state:
         yield Problem(("version",), "is missing: 1.0 is assumed", "warning")
     yield from _day(state.get("feature_id"), ("feature_id",))
@@ -44,7 +34,7 @@ def _state(state: Document) -> Iterator[Problem]:
     yield from _in_order(now, "started_at", "last_updated", ("current_state",))
 
 
-def _plan(plan: Document) -> Iterator[Problem]:
+def plan(plan: Document) -> Iterator[Problem]:
     yield from _day(as_object(plan.get("feature")).get("id"), ("feature", "id"))
     phases: set[str] = set()
     tasks: set[str] = set()
@@ -64,7 +54,7 @@ def _task(task: Document, place: Place) -> Iterator[Problem]:
     yield from _in_order(task, "started_at", "completed_at", place)
 
 
-def _registry(registry: Document) -> Iterator[Problem]:
+def registry(registry: Document) -> Iterator[Problem]:
     known: set[str] = set()
     for number, entry in enumerate(map(as_object, as_list(registry.get("active_features")))):
         place: Place = ("active_features", number)
@@ -73,7 +63,7 @@ def _registry(registry: Document) -> Iterator[Problem]:
         yield from _in_order(entry, "started_at", "last_active", place)
 
 
-def _line(line: Document) -> Iterator[Problem]:
+def line(line: Document) -> Iterator[Problem]:
     if line.get("status") == "failure" and "error" not in line:
         yield Problem(("error",), "is missing: a failure needs one")
     if line.get("status") == "success" and "error" in line:

@@ -1,7 +1,7 @@
 """The `craft` format: `.craft/cache/orchestration-sessions/<id>.json`, with an index beside the sessions.
 
-`fields` has its names, `rules` the strict rules and `quick_check` the same verdict without messages; `repairs` fixes
-deviations, `events` turns documents into events, `render` states into documents.
+`table` describes its fields; `rules` and `repairs` have what concerns several of them. `fields` has its names and
+reads single values, `events` turns documents into events, `render` states into documents.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
 from holdfast.core.model import SyncFacts
 from holdfast.core.state import State
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, RepairedDocument, TimedEvent
@@ -71,24 +72,28 @@ class CraftFormat(Format):
         return "craft" if own >= 2 or ("created_at" in value and "updated_at" in value and own) else None
 
     def problems(self, value: Json, kind: str) -> list[Problem]:
-        from holdfast.formats.craft.rules import problems
+        from holdfast.formats.table import problems
 
         return problems(value, kind)
 
     def broken(self, value: Json, kind: str) -> list[Problem]:
-        from holdfast.formats.craft.rules import problems
+        from holdfast.formats.table import problems
 
         return problems(value, kind, spelling=False)
 
     def is_sound(self, raw: bytes, kind: str) -> bool:
-        from holdfast.formats.craft.quick_check import is_sound
+        from holdfast.formats.table import is_sound
 
-        return kind == "craft" and is_sound(raw)
+        return is_sound(raw, kind)
 
     def repair(self, value: Json, context: ImportContext) -> RepairedDocument:
-        from holdfast.formats.craft.repairs import repair_document
+        from holdfast.formats.table import repair_document
 
-        return repair_document(value, context)
+        if not isinstance(value, dict):
+            raise Invalid("$ must be an object", hint="A craft session is one JSON object.")
+        if isinstance(value.get("sessions"), list) and "session_id" not in value:
+            raise Invalid("this is an index of sessions, not a session", hint="Import the files it lists.")
+        return repair_document(value, "craft", context)
 
     def alias(self, document: Document) -> str:
         foreign = value_at(document, _ALIAS)

@@ -23,12 +23,16 @@ VERSION: Final = "1.0.0"
 # Who changed a file that no agent changed.
 PERSON: Final = "person"
 
-# Suffix of the key that keeps a value craft cannot use.
-KEPT_SUFFIX: Final = "_as_found"
-
-NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z"
+# Patterns of names, hashes and commits, and the beginning of an absolute path.
+NAME: Final = "[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
+SHA256: Final = "[0-9a-f]{64}"
+COMMIT: Final = "([0-9a-f]{40}|[0-9a-f]{64})"
+ABSOLUTE: Final = r"(/|[A-Za-z]:[\\/]|\\\\)"
 
 _NAME: Final = re.compile(NAME)
+_SHA256: Final = re.compile(SHA256)
+_COMMIT: Final = re.compile(COMMIT)
+_ABSOLUTE: Final = re.compile(ABSOLUTE)
 _MAX_NAME_LENGTH: Final = 100
 
 SESSION_STATUS: Final = {"created": "in_progress"}
@@ -40,14 +44,26 @@ AGENT_RESULT: Final = {
     "timeout": "timeout",
     "aborted": "aborted",
 }
-CATEGORIES: Final = frozenset({"transient", "resource", "configuration", "logical", "permanent"})
+CATEGORIES: Final = ("transient", "resource", "configuration", "logical", "permanent")
 # The error message of an agent whose process disappeared.
 INTERRUPTED: Final = "interrupted: its process was found gone"
 UNKNOWN_FAILURE: Final = "no message was recorded"
 
 
 def is_name(value: str) -> bool:
-    return _NAME.match(value) is not None
+    return _NAME.fullmatch(value) is not None
+
+
+def is_sha256(value: str) -> bool:
+    return _SHA256.fullmatch(value) is not None
+
+
+def is_commit(value: str) -> bool:
+    return _COMMIT.fullmatch(value) is not None
+
+
+def is_absolute(path: str) -> bool:
+    return _ABSOLUTE.match(path) is not None
 
 
 def nearest_name(value: str) -> str:

@@ -6,7 +6,6 @@ Any state gives a valid document. Other programs write the index too: our entrie
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -16,9 +15,9 @@ from holdfast.core.errors import Invalid
 from holdfast.core.model import Agent, AgentError, AgentFiles, Decision, Row, Session, SyncFacts
 from holdfast.core.state import State
 from holdfast.core.times import SECOND, parse_time
-from holdfast.formats.base import Document
+from holdfast.formats.base import KEPT_SUFFIX, Document
 from holdfast.formats.craft import fields, rules
-from holdfast.formats.craft.fields import KEPT_SUFFIX, PERSON, VERSION
+from holdfast.formats.craft.fields import PERSON, VERSION
 
 SCHEMA: Final = "https://data-wise.github.io/craft/schemas/session-state-v1.json"
 UNKNOWN_DEVICE: Final = "unknown"
@@ -26,9 +25,6 @@ NO_GOAL: Final = "No goal was recorded"
 # Where the project is on other devices, as far as known.
 PATHS: Final = ("metadata", "project_paths")
 _SYNC: Final = {"none": None, "pending": "pending", "synced": "success", "error": "error"}
-_SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
-_COMMIT: Final = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
-_ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 _ACTIONS: Final = frozenset({"created", "modified", "deleted"})
 
 
@@ -141,7 +137,7 @@ def _file_name(entry: Document) -> str:
 
 def project_path(path: str | None, name: str) -> str:
     """An absolute path, even of a project of which only the name is known."""
-    if path is not None and _ABSOLUTE.match(path):
+    if path is not None and fields.is_absolute(path):
         return path
     return "/" + (path or name).lstrip("/")
 
@@ -250,7 +246,7 @@ def _count(value: int | None) -> int | None:
 
 
 def _hash(value: str | None) -> str | None:
-    return value if value is not None and _SHA256.match(value) else None
+    return value if value is not None and fields.is_sha256(value) else None
 
 
 def _teleportation(session: Session) -> Document:
@@ -299,7 +295,7 @@ def _metadata(state: State, session: Session) -> Document:
     commit = session.project.git_commit
     result: Document = {
         "git_branch": session.project.git_branch,
-        "git_commit": commit if commit is not None and _COMMIT.match(commit) else None,
+        "git_commit": commit if commit is not None and fields.is_commit(commit) else None,
         "craft_version": VERSION,
         "tags": list(session.tags),
         "notes": "\n".join(note.text for note in session.notes) or None,

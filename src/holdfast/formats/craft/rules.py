@@ -1,4 +1,4 @@
-"""Strict rules of craft beyond its schema.
+"""Rules of craft that concern several fields, or go beyond what a schema can say.
 
 Times must fit together, agents exist, endings not contradict each other, paths stay inside the project. The schema
 reports wrong types; a rule looks only at values of the right type.
@@ -13,13 +13,11 @@ from typing import Final
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import check_relative_path, shorten
-from holdfast.core.times import SECOND, parse_time
+from holdfast.core.times import SECOND
 from holdfast.formats.base import Document, Place, Problem, is_newer
 from holdfast.formats.craft.fields import VERSION
-from holdfast.formats.schema import problems_by_schema
-from holdfast.formats.timestamps import is_utc
+from holdfast.formats.timestamps import utc_ms
 
-MAX_SENTENCES: Final = 3
 ARTIFACTS: Final = ("files_created", "files_modified", "files_deleted")
 # How an agent may have ended, by its status.
 RESULTS: Final[dict[str, frozenset[str | None]]] = {
@@ -29,29 +27,18 @@ RESULTS: Final[dict[str, frozenset[str | None]]] = {
     "error": frozenset({None, "failure", "aborted"}),
     "timeout": frozenset({None, "timeout"}),
 }
+_MAX_SENTENCES: Final = 3
 _SENTENCE: Final = re.compile(r"[.!?…]+(?:[\s\"')\]]+|\Z)")
 _VERSION: Final = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)\Z", re.ASCII)
-
-
-def problems(value: Json, kind: str, *, spelling: bool = True) -> list[Problem]:
-    """Everything wrong with a session file or the index.
-
-    Without `spelling`, only what is ambiguous or has no meaning.
-    """
-    listed = problems_by_schema(value, kind, spelling=spelling)
-    if kind == "craft" and isinstance(value, dict):
-        listed += _session(value)
-        if spelling:
-            listed += _decisions(_objects(value.get("decisions_made")))
-    return listed
-
-
-def sentences(text: str) -> int:
-    return sum(1 for part in _SENTENCE.split(text) if part.strip())
+# Most paths, which are clearly inside the project.
+_STEP: Final = r"\.?[A-Za-z0-9_@+=-][A-Za-z0-9_@+=. -]*"
+_PLAIN_PATH: Final = re.compile(rf"{_STEP}(?:/{_STEP})*\Z")
 
 
 def is_inside(path: str) -> bool:
     """Does this path stay within the project?"""
+    if len(path) <= 1000 and _PLAIN_PATH.match(path):
+        return True
     try:
         check_relative_path(path)
     except Invalid:
@@ -59,54 +46,68 @@ def is_inside(path: str) -> bool:
     return True
 
 
-def seconds_fit(seconds: int, started: int, completed: int) -> bool:
-    """Whole seconds between two times, rounded up, down or to the nearest."""
-    return abs(seconds * SECOND - (completed - started)) < SECOND
-
-
-def _session(document: Document) -> Iterator[Problem]:
-    yield from _version(document.get("schema_version"))
-    created, updated = _time(document.get("created_at")), _time(document.get("updated_at"))
-    if created is not None and updated is not None and updated < created:
-        yield Problem(("updated_at",), "is earlier than created_at")
-    goal = document.get("goal")
-    if isinstance(goal, str) and sentences(goal) > MAX_SENTENCES:
-        yield Problem(("goal",), f"should be 1 to 3 sentences, has {sentences(goal)}", "warning")
-    yield from _agents(_objects(document.get("agents")))
-    for index, file in _objects(document.get("files_modified")):
-        yield from _path(file.get("path"), ("files_modified", index, "path"))
-
-
-def _decisions(decisions: list[tuple[int, Document]]) -> Iterator[Problem]:
-    for index, decision in decisions:
-        chosen, options = decision.get("chosen"), decision.get("options")
-        if isinstance(chosen, str) and isinstance(options, list) and not is_among(chosen, options):
-            yield Problem(("decisions_made", index, "chosen"), f"is not among the options: {shorten(chosen, 60)!a}")
-
-
 def is_among(chosen: str, options: Sequence[Json]) -> bool:
     """Without recorded options, anything may have been chosen."""
     return not options or chosen in options
 
 
-def _version(version: Json) -> Iterator[Problem]:
-    if not isinstance(version, str) or _VERSION.match(version) is None or version == VERSION:
+def seconds_fit(seconds: int, started: int, completed: int) -> bool:
+    """Whole seconds between two times, rounded up, down or to the nearest."""
+    return abs(seconds * SECOND - (completed - started)) < SECOND
+
+
+# ── the session ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def version(document: Document) -> Iterator[Problem]:
+    written = document.get("schema_version")
+    if not isinstance(written, str) or _VERSION.match(written) is None or written == VERSION:
         return  # the schema reports what is not a version
-    shown = shorten(version, 40)
-    if is_newer(version, VERSION):
+    shown = shorten(written, 40)
+    if is_newer(written, VERSION):
         yield Problem(("schema_version",), f"is {shown}, newer than {VERSION}, the version supported here")
     else:
         yield Problem(("schema_version",), f"must be {VERSION}, is {shown}")
 
 
-def _agents(agents: list[tuple[int, Document]]) -> Iterator[Problem]:
+def times(document: Document) -> Iterator[Problem]:
+    created, updated = utc_ms(document.get("created_at")), utc_ms(document.get("updated_at"))
+    if created is not None and updated is not None and updated < created:
+        yield Problem(("updated_at",), "is earlier than created_at")
+
+
+def goal(document: Document) -> Iterator[Problem]:
+    text = document.get("goal")
+    if isinstance(text, str):
+        sentences = sum(1 for part in _SENTENCE.split(text) if part.strip())
+        if sentences > _MAX_SENTENCES:
+            yield Problem(("goal",), f"should be 1 to 3 sentences, has {sentences}", "warning")
+
+
+def files(document: Document) -> Iterator[Problem]:
+    for index, file in _objects(document.get("files_modified")):
+        yield from _path(file.get("path"), ("files_modified", index, "path"))
+
+
+def decisions(document: Document) -> Iterator[Problem]:
+    for index, decision in _objects(document.get("decisions_made")):
+        chosen, options = decision.get("chosen"), decision.get("options")
+        if isinstance(chosen, str) and isinstance(options, list) and not is_among(chosen, options):
+            yield Problem(("decisions_made", index, "chosen"), f"is not among the options: {shorten(chosen, 60)!a}")
+
+
+# ── agents ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def agents(document: Document) -> Iterator[Problem]:
+    listed = _objects(document.get("agents"))
     known: dict[str, int] = {}
-    for index, agent in agents:
+    for index, agent in listed:
         name = agent.get("id")
         if isinstance(name, str) and known.setdefault(name, index) != index:
             yield Problem(("agents", index, "id"), f"is already the id of agents[{known[name]}]")
     waits: dict[str, str] = {}
-    for index, agent in agents:
+    for index, agent in listed:
         yield from _agent(agent, ("agents", index))
         name, other = agent.get("id"), agent.get("blocking_on")
         if isinstance(other, str):
@@ -146,7 +147,7 @@ def _agent(agent: Document, place: Place) -> Iterator[Problem]:
         yield Problem((*place, "result"), f"is {shorten(str(result), 40)}, which contradicts status {status}")
     if status in ("pending", "running") and agent.get("completed_at") is not None:
         yield Problem((*place, "completed_at"), f"is set, which contradicts status {status}")
-    started, completed = _time(agent.get("started_at")), _time(agent.get("completed_at"))
+    started, completed = utc_ms(agent.get("started_at")), utc_ms(agent.get("completed_at"))
     if started is not None and completed is not None:
         seconds = agent.get("duration_seconds")
         if completed < started:
@@ -164,10 +165,6 @@ def _agent(agent: Document, place: Place) -> Iterator[Problem]:
 def _path(path: Json, place: Place) -> Iterator[Problem]:
     if isinstance(path, str) and not is_inside(path):
         yield Problem(place, f"must be a path inside the project, is {shorten(path, 60)!a}")
-
-
-def _time(value: Json) -> int | None:
-    return parse_time(value) if isinstance(value, str) and is_utc(value) else None
 
 
 def _objects(value: Json) -> list[tuple[int, Document]]:

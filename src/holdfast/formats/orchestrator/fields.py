@@ -14,14 +14,12 @@ from holdfast.core.modes import WINDOW
 from holdfast.core.state import State
 from holdfast.core.times import parse_time
 from holdfast.core.view import window_of
-from holdfast.formats.base import Document, Place
+from holdfast.formats.base import KEPT_SUFFIX, Document, Place
 from holdfast.formats.entries import entries_by_name
 
 SESSION_ID: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9a-f]{6}\Z")
 AGENT_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 
-# Suffix of the key that keeps entries of a list as they were written.
-KEPT_SUFFIX: Final = "_as_found"
 # Keys that may hold the text of a task, best first.
 TASK_TEXT_KEYS: Final = ("task", "text", "description", "title", "content", "name")
 

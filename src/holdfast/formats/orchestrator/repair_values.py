@@ -9,9 +9,9 @@ from typing import Final
 from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
-from holdfast.formats.base import FormatNote, ImportContext, Place
+from holdfast.formats.base import KEPT_SUFFIX, FormatNote, ImportContext, Place
 from holdfast.formats.document_paths import format_place
-from holdfast.formats.orchestrator.fields import KEPT_SUFFIX, plain
+from holdfast.formats.orchestrator.fields import plain
 from holdfast.formats.schema import kind_of
 from holdfast.formats.timestamps import in_shortest_form, is_utc, read_time
 

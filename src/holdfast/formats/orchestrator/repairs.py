@@ -11,7 +11,15 @@ from holdfast.core.errors import Invalid
 from holdfast.core.modes import MODES, WINDOW, percent
 from holdfast.core.text import shorten, slug
 from holdfast.core.times import parse_time
-from holdfast.formats.base import Document, ImportContext, Place, RepairedDocument, is_newer, version_parts
+from holdfast.formats.base import (
+    KEPT_SUFFIX,
+    Document,
+    ImportContext,
+    Place,
+    RepairedDocument,
+    is_newer,
+    version_parts,
+)
 from holdfast.formats.entries import entries_by_name
 from holdfast.formats.orchestrator.fields import (
     AGENT_ID,
@@ -19,7 +27,6 @@ from holdfast.formats.orchestrator.fields import (
     AGENT_SYNONYMS,
     ENDED,
     IDENTITIES,
-    KEPT_SUFFIX,
     SESSION_MEANING,
     SESSION_SYNONYMS,
     TASK_TEXT_KEYS,
