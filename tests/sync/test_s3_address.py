@@ -64,7 +64,8 @@ def test_invalid_address_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "message"), [("s3:///p", "names no bucket"), ("s3://b/p", "too short"), ("s3://b_!/p", "forbidden characters")]
+    ("url", "message"),
+    [("s3:///p", "names no bucket"), ("s3://b/p", "too short"), ("s3://b_!/p", "forbidden characters")],
 )
 def test_bucket_name_error_says_what_is_wrong(url: str, message: str) -> None:
     """No name, a short name and invalid characters have different errors."""
