@@ -8,7 +8,6 @@ the verb.
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -184,7 +183,8 @@ class Workspace:
         """The same workspace for a follower: it collects nothing, and the unit passes on what it records."""
         if self.is_quiet:
             return self
-        other = copy.copy(self)
+        other = object.__new__(type(self))  # the module `copy` takes a millisecond to load
+        vars(other).update(vars(self))
         other.is_quiet, other.unit = True, None
         other.recorder = self.recorder.with_transaction(
             other.transaction,

@@ -7,13 +7,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from importlib import import_module
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
 from holdfast.conversations.adapters.clean_text import goal_of, plain
 from holdfast.conversations.adapters.files import stamp
-from holdfast.conversations.adapters.jsonl import ReadProblems
 from holdfast.conversations.signals import (
     Active,
     AgentBegan,
@@ -28,6 +27,9 @@ from holdfast.conversations.signals import (
 )
 from holdfast.core.agent_programs import resume_command
 from holdfast.workspace.agent_dirs import AgentDirs
+
+if TYPE_CHECKING:
+    from holdfast.conversations.adapters.jsonl import ReadProblems
 
 # The signals of a subagent that are part of the conversation it works for.
 SUBAGENT_SIGNALS: Final = (AgentBegan, AgentEnded, Edited, Ran, Erred, Limited)
