@@ -98,7 +98,7 @@ def _refuse_other_project(ws: Workspace, state: State) -> None:
     elsewhere_only = projects.has_only_path(project) and not projects.directories(store, project)
     # On another device the path may differ: the directory's name is all there is to compare.
     name = os.path.basename(ws.place.main)
-    if elsewhere_only and not ws.place.git and os.path.basename(project.path or "") == name:
+    if elsewhere_only and not ws.place.git and os.path.basename(project.path or name) == name:
         return
     raise Refused(
         "the file has the id of a session of another project",
