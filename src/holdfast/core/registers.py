@@ -97,7 +97,8 @@ def add_contradiction(state: State, field: str, first: Write, other: Json, event
 
 def _add_clash(state: State, clash: FieldConflict) -> None:
     hashes = {item.hash for item in clash.writes}
-    for name in (*(_clash_key(clash.field, item) for item in hashes), _exact_clash_key(clash.field, hashes)):
+    # In one order: states of the same events are compared.
+    for name in (*(_clash_key(clash.field, item) for item in sorted(hashes)), _exact_clash_key(clash.field, hashes)):
         state.clash_places[name] = len(state.clashes)
     state.clashes.append(clash)
 

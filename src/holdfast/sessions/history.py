@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from holdfast.core import own_events, view
-from holdfast.core.display_names import device_names
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
@@ -170,7 +170,11 @@ def latest_unfinished(ws: Workspace) -> str | None:
     """The unfinished session of this project that was worked on last, preferring sessions that are not over."""
     unfinished = history(ws, limit=None, unfinished=True, aliases=False)
     candidates = [row for row in unfinished if not row.archived]
-    newest = sorted(candidates, key=lambda row: row.updated_at, reverse=True)[:_LOOKED_AT]
+    store = ws.store()
+    candidates.sort(key=lambda row: row.updated_at, reverse=True)
+    # Others can date any number of sessions later than ours.
+    ours = (row for row in candidates if not origin.is_members(store, row.id))
+    newest = [*islice(ours, _LOOKED_AT), *candidates[:_LOOKED_AT]]
     mark_inactive(ws, newest)
     return latest(ws, [row for row in newest if not row.over]) or latest(ws, candidates) or latest(ws, unfinished)
 
@@ -295,6 +299,7 @@ def latest(ws: Workspace, rows: Iterable[Row]) -> str | None:
         if best is not None and rank <= best:
             break
         is_ours, is_shown, updated_at, session = rank
+        is_ours = is_ours and store is not None and not origin.is_members(store, session)
         state = store.state(session) if is_ours and store is not None else None
         if is_ours and (state is None or state.deleted):
             continue
@@ -328,7 +333,8 @@ def unfinished_by(ws: Workspace, device: str) -> str | None:
     for state in states_of(
         ws, sorted(unfinished, key=lambda row: (not row.archived, row.updated_at, row.id), reverse=True)
     ):
-        guests = origin.guests(ws.store(), state.session)
-        if device in device_names(state, guests).values():
+        is_own = own_test(ws, state.session)
+        # Others call their devices what they like.
+        if any(name == device and is_own(writer) for writer, name in state.devices.items()):
             return state.session
     return None

@@ -22,8 +22,10 @@ _SHARES: Final = "origin/share/"
 OWN: Final = "origin/own/"
 _GUESTS: Final = "origin/guests/"
 _GUEST_KEYS: Final = "origin/guest-keys/"
+_KEY_SIZE: Final = 32  # bytes
 # By the vault of ours that shares the session with them.
 GuestKeys = dict[str, frozenset[bytes]]
+RECORDS: Final = "origin/"  # what all names here begin with
 MEMBERS: Final = "origin/member/"
 _STREAMS: Final = f"{MEMBERS}streams/"
 
@@ -97,7 +99,9 @@ def guest_keys(store: Store) -> dict[str, GuestKeys]:
     keys: dict[str, GuestKeys] = {}
     for name, value in store.remembered_under(_GUEST_KEYS).items():
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            keys[name.removeprefix(_GUEST_KEYS)] = msgspec.json.decode(value, type=decodable(GuestKeys))
+            known = msgspec.json.decode(value, type=decodable(GuestKeys))
+            if all(len(key) == _KEY_SIZE for signing in known.values() for key in signing):
+                keys[name.removeprefix(_GUEST_KEYS)] = known
     return keys
 
 
@@ -109,6 +113,14 @@ def through_shares(store: Store) -> dict[str, str]:
     """Every session that came through a share, with the share's vault."""
     shares = store.remembered_under(_SHARES)
     return {name.removeprefix(_SHARES): value.decode("ascii", "replace") for name, value in shares.items()}
+
+
+def copy_record(source: StoreMemory, transaction: Transaction, session: str) -> None:
+    """Record of a session that another store says how it came to that one."""
+    for prefix in (_SHARES, OWN, _GUESTS, _GUEST_KEYS):
+        value = source.remembered(prefix + session)
+        if value is not None:
+            transaction.remember(prefix + session, value)
 
 
 def record_share(transaction: Transaction, session: str, share: str) -> None:

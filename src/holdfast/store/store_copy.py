@@ -85,7 +85,8 @@ def is_refused(store: Store, events: Iterable[Event]) -> bool:
 CURSORS: Final = "copy/"
 PORTION: Final = 1000
 # Names in memory that are true of one store alone: cursors of remotes and of copies, and the like.
-_OWN: Final = ("vault/", CURSORS, UNSEEN, origin.MEMBERS)
+# How a session came is copied with its first event; a file could say anything about sessions that are here.
+_OWN: Final = ("vault/", CURSORS, UNSEEN, origin.RECORDS)
 _ROUNDS: Final = 10
 _DOCTOR: Final = "holdfast doctor --repair saves what can be saved of a store; then copy it again."
 
@@ -204,8 +205,10 @@ class _Copy:
                 if transaction.state(session).last is not None:
                     if self._is_unrelated(transaction, session):
                         unrelated.add(session)
-                elif member is not None:
-                    origin.record_members(transaction, session, member)
+                else:
+                    origin.copy_record(self._source, transaction, session)
+                    if member is not None:
+                        origin.record_members(transaction, session, member)
             begun.add(session)
             if session not in unrelated:
                 receivable.append(event)
@@ -374,7 +377,7 @@ def _copy_local_state(source: Store, target: Store, left_out: Collection[str]) -
             if place not in present.places and state.last is not None and not state.deleted:
                 transaction.set_current(place, session)
         for name, value in local.memory.items():
-            is_of_left_out = name.rpartition("/")[2] in left_out  # the origin of a session that was not copied
+            is_of_left_out = name.rpartition("/")[2] in left_out  # what is kept of a session that was not copied
             if name not in present.memory and not name.startswith(_OWN) and not is_of_left_out:
                 transaction.remember(name, value)
 

@@ -6,6 +6,7 @@ transaction that stores the first event, and announced to the other devices of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.sync.vault import LocalDevice, Vault, VaultChange
 
 _MAX_GUESTS: Final = 1_000  # in one entry
+_VAULT_ID: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 # ── accepting a session ──────────────────────────────────────────────────────────────────────────────────
 
@@ -109,6 +111,8 @@ def announce_origins(vault: Vault) -> None:
     change = vault.change()
     changed = False
     for session, share in through_shares(store).items():
+        if not _VAULT_ID.match(share):  # a backup may contain anything
+            continue
         origin = members.origins.get(session)
         if origin is None:
             change.add(Origin, session=session, share=share)
