@@ -297,3 +297,17 @@ def test_restore_asks_before_it_accepts_events_of_own_devices(guested: GuestSess
     assert guested.session("show", guested.shared)["notes"] == before["notes"]
     guested.document("restore", file, "--yes")
     assert [note["text"] for note in guested.session("show", guested.shared)["notes"]][-1:] == ["words of ours"]
+
+
+def test_resume_device_ignores_a_session_that_others_shared(guested: GuestSession) -> None:
+    """Whoever shares it can call their device like one of ours."""
+    guested.at("guest")
+    guested.document("device", "rename", "laptop")
+    bait = guested.session("start", "Bait", "--replace")["id"]
+    guested.document("remote", "add", "theirs", f"folder:{guested.root}/theirs")
+    guested.document("people", "add", "owner@example.org", guested.owners_key)
+    guested.document("share", bait, "--with", "owner@example.org")
+    guested.at("laptop")
+    (offer,) = guested.document("accept", f"folder:{guested.root}/theirs", "--list")["offers"]
+    guested.document("accept", f"folder:{guested.root}/theirs", offer["name"])
+    assert guested.session("resume", "--device", "laptop", "--force")["id"] != bait

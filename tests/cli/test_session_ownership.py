@@ -554,3 +554,53 @@ def test_shared_session_does_not_merge_two_projects(attacked: Attacked) -> None:
         store = keeper.store()
         assert store.projects_with("remote", "example.org/public") == ["other"]
         assert ("remote", "example.org/public") not in store.evidence(project.id)
+
+
+# ── files that say how sessions came ─────────────────────────────────────────────────────────────────────
+
+
+def _hostile_store(attacked: Attacked, **records: str) -> str:
+    """Mallory's store with one session, and records of how sessions came: `its` of that one, `victims` of ours."""
+    attacked.at("mallory")
+    session = str(attacked.session("start", "Harmless")["id"])
+    path = str(attacked.root / "home-mallory" / "store.db")
+    with closing(sqlite3.connect(path)) as line, line:
+        for whose, value in records.items():
+            named = {"its": session, "victims": attacked.victim}[whose]
+            line.execute(
+                "INSERT OR REPLACE INTO memory (name, value) VALUES (?, ?)",
+                (f"origin/share/{named}", value.encode()),
+            )
+    return path
+
+
+@pytest.mark.parametrize("words", ["restore", "copy"])
+def test_malformed_record_in_a_file_stops_no_sync(attacked: Attacked, words: str) -> None:
+    """Whatever it says of its own session, the others are sent, and devices can be removed."""
+    attacked.join("desk")
+    path = _hostile_store(attacked, its="no vault")
+    if words == "restore":
+        attacked.document("backup", f"{path}.backup")
+    attacked.at("laptop")
+    if words == "restore":
+        attacked.document("restore", f"{path}.backup")
+    else:
+        attacked.document("store", "copy", f"sqlite:///{path}", f"sqlite:///{attacked.root}/home-laptop/store.db")
+    attacked.session("note", "afterwards")
+    attacked.sync("laptop", "desk")
+    assert attacked.notes(attacked.victim) == ["before", "afterwards"]
+    attacked.at("laptop")
+    assert attacked.document("device", "remove", "desk")["removed"]["remotes"] == ["home"]
+
+
+def test_copied_file_says_nothing_of_sessions_that_are_here(attacked: Attacked) -> None:
+    """Their ids are no secret: such a record made our own session one that was shared with us."""
+    path = _hostile_store(attacked, victims="ab" * 32)
+    attacked.at("laptop")
+    attacked.document("store", "copy", f"sqlite:///{path}", f"sqlite:///{attacked.root}/home-laptop/store.db")
+    attacked.document("people", "add", OWNER, attacked.key)
+    assert attacked("share", attacked.victim, "--with", OWNER).code == 0
+    attacked.document("delete", attacked.victim, "--confirm", "--force")
+    attacked.sync("laptop")
+    attacked.join("desk")
+    attacked.refused(3, "show", attacked.victim)

@@ -15,6 +15,7 @@ from holdfast.formats.import_ import import_files
 from holdfast.keeper import doctor
 from holdfast.sessions import conflicts
 from holdfast.sessions.format_names import imported_id
+from holdfast.sessions.history import latest
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import draft
 from holdfast.store.postgres import PostgresStore
@@ -181,3 +182,17 @@ def test_conversation_stays_in_the_own_session_when_a_member_links_it(two_member
     two_members.ada.report_command(1)
     assert two_members.ada.commands() == ["make 0", "make 1"]
     assert two_members.ben.commands() == []
+
+
+def test_own_unfinished_session_comes_before_a_later_one_of_a_member(two_members: TwoMembers) -> None:
+    """What a member shares with everyone, without asking them, draws no work of theirs into it."""
+    with two_members.ada.keeper() as keeper:
+        own = keeper.start("Own work").id
+    with two_members.ben.keeper() as keeper:
+        bait = keeper.start("Bait")
+        _store(keeper).team.share(bait.id, two_members.ada_role, writes=True)
+        bait.note("later")
+    with two_members.ada.keeper() as keeper:
+        rows = keeper.history(limit=None, all_projects=True, unfinished=True)
+        assert {row.id for row in rows} == {own, bait.id}
+        assert latest(keeper, rows) == own

@@ -15,7 +15,7 @@ from holdfast.core.envelope import Position, StreamHead
 from holdfast.core.events import Process, ProjectFacts, TimerRules
 
 # Raise it when the same events fold into another state: snapshots of other versions are ignored.
-FOLD_VERSION = 10
+FOLD_VERSION = 11
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
