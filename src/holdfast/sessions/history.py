@@ -170,10 +170,10 @@ def latest_unfinished(ws: Workspace) -> str | None:
     """The unfinished session of this project that was worked on last, preferring sessions that are not over."""
     unfinished = history(ws, limit=None, unfinished=True, aliases=False)
     candidates = [row for row in unfinished if not row.archived]
-    store = ws.store()
+    store = ws.existing_store()
     candidates.sort(key=lambda row: row.updated_at, reverse=True)
     # Others can date any number of sessions later than ours.
-    ours = (row for row in candidates if not origin.is_members(store, row.id))
+    ours = (row for row in candidates if store is not None and not origin.is_members(store, row.id))
     newest = [*islice(ours, _LOOKED_AT), *candidates[:_LOOKED_AT]]
     mark_inactive(ws, newest)
     return latest(ws, [row for row in newest if not row.over]) or latest(ws, candidates) or latest(ws, unfinished)
