@@ -299,6 +299,20 @@ def test_restore_asks_before_it_accepts_events_of_own_devices(guested: GuestSess
     assert [note["text"] for note in guested.session("show", guested.shared)["notes"]][-1:] == ["words of ours"]
 
 
+def test_shared_session_is_found_by_the_alias_that_its_owner_gave(guested: GuestSession) -> None:
+    """Unless it could be the beginning of an id."""
+    for alias in ("2026-10-05-3fa9c2", guested.private[:8]):
+        session = guested.session("start", f"Called {alias}", "--replace")["id"]
+        guested.force([session], AliasGiven(format="orchestrator", id=alias), by="laptop", to="laptop")
+        guested.share(session)
+        guested.at("guest")
+        if alias.startswith("2026-"):
+            assert guested.session("show", alias)["id"] == session
+        else:
+            guested.refused(3, "show", alias)
+        guested.at("laptop")
+
+
 def test_resume_device_ignores_a_session_that_others_shared(guested: GuestSession) -> None:
     """Whoever shares it can call their device like one of ours."""
     guested.at("guest")

@@ -64,7 +64,8 @@ def states_of(ws: Workspace, rows: Iterable[Row], *, at: int | None = None) -> l
 
 SHORTEST_PREFIX = 4
 _LENGTH_OF_UUID = 36
-_ID_CHARACTERS = frozenset("0123456789abcdef-")
+_DASHES = (8, 13, 18, 23)  # their places in a UUID
+_HEX_DIGITS = frozenset("0123456789abcdef")
 _LOOKED_AT = 20  # recent sessions checked for the latest one that is not over
 
 
@@ -102,8 +103,16 @@ def _resolve(ws: Workspace, reference: str) -> str:
     return candidates[0]
 
 
+def _looks_like_id(alias: str) -> bool:
+    """Whether it could be a UUID or the beginning of one; `2026-11-02-3fa9c2` could not."""
+    return (
+        all(char == "-" if place in _DASHES else char in _HEX_DIGITS for place, char in enumerate(alias.lower()))
+        and len(alias) <= _LENGTH_OF_UUID
+    )
+
+
 def _is_own(store: Store | None, session: str) -> bool:
-    return store is not None and origin.share_of(store, session) is None and store.may_repair(session)
+    return store is not None and origin.share_of(store, session) is None and not origin.is_members(store, session)
 
 
 def _named(ws: Workspace, sessions: Iterable[str], alias: str) -> list[str]:
@@ -116,14 +125,12 @@ def _named(ws: Workspace, sessions: Iterable[str], alias: str) -> list[str]:
     others: list[str] = []
     for session in sessions:
         state = ws.store().state(session)
-        writers = (
-            []
-            if state is None
-            else [writer for name, writer in state.aliased_by.items() if state.aliases.get(name) == alias]
-        )
-        if any(map(own_test(ws, session), writers)) or (state is not None and is_linked(ws, state, alias)):
+        if state is None:
+            continue
+        writers = (writer for name, writer in state.aliased_by.items() if state.aliases.get(name) == alias)
+        if any(map(own_test(ws, session), writers)) or is_linked(ws, state, alias):
             ours.append(session)
-        elif not _is_own(ws.store(), session) and not _ID_CHARACTERS.issuperset(alias.lower()):
+        elif not _is_own(ws.store(), session) and not _looks_like_id(alias):
             others.append(session)
     return ours or others
 
@@ -173,7 +180,7 @@ def latest_unfinished(ws: Workspace) -> str | None:
     store = ws.existing_store()
     candidates.sort(key=lambda row: row.updated_at, reverse=True)
     # Others can date any number of sessions later than ours.
-    ours = (row for row in candidates if store is not None and not origin.is_members(store, row.id))
+    ours = (row for row in candidates if _is_own(store, row.id))
     newest = [*islice(ours, _LOOKED_AT), *candidates[:_LOOKED_AT]]
     mark_inactive(ws, newest)
     return latest(ws, [row for row in newest if not row.over]) or latest(ws, candidates) or latest(ws, unfinished)
